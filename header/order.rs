@@ -189,33 +189,30 @@ fn identify(declaration: &[String]) -> Option<(Kind, String)> {
     Some((Kind::Function, before.rsplit([' ', '*']).next()?.to_owned()))
 }
 
-/// The section and the claim in it that fit `name` best: the longest.
+/// The section and the claim in it that fit `name` best: the whole name, else the longest beginning.
 fn claimant(sections: &[Section], name: &str) -> Result<(usize, usize), String> {
-    let mut best: Option<(usize, usize, usize)> = None;
+    let mut best: Option<((usize, usize), usize)> = None;
     for (s, section) in sections.iter().enumerate() {
         for (c, claim) in section.claims.iter().enumerate() {
-            let fits = match claim.strip_suffix('*') {
-                Some(prefix) => name.starts_with(prefix),
-                None => name == claim,
+            let fit = match claim.strip_suffix('*') {
+                Some(prefix) if name.starts_with(prefix) => prefix.len(),
+                None if name == claim => usize::MAX,
+                _ => continue,
             };
-            if !fits {
-                continue;
-            }
             match best {
-                Some((other, _, len)) if len == claim.len() => {
+                Some(((other, _), so_far)) if so_far == fit => {
                     return Err(format!(
                         "sections {} and {} both claim {name}",
                         sections[other].id, section.id
                     ));
                 }
-                Some((_, _, len)) if len > claim.len() => {}
-                _ => best = Some((s, c, claim.len())),
+                Some((_, so_far)) if so_far > fit => {}
+                _ => best = Some(((s, c), fit)),
             }
         }
     }
-    let (section, claim, _) =
-        best.ok_or_else(|| format!("no section of header/sections.txt claims {name}"))?;
-    Ok((section, claim))
+    let (place, _) = best.ok_or_else(|| format!("no section of header/sections.txt claims {name}"))?;
+    Ok(place)
 }
 
 /// Fails when an item stands before a type that its declaration names.

@@ -3,13 +3,25 @@
  * Generated from the Rust sources by cbindgen; do not edit.
  *
  * The nouns:
- *  - An ember_model is immutable and may be shared between threads.
- *  - An ember_context (KV cache, workspace, sequences) and an ember_sampler are
- *    used by one thread at a time. A second thread gets EMBER_E_BUSY.
+ *  - An ember_model holds weights and a tokenizer. It never changes, and threads
+ *    share it.
+ *  - An ember_context runs tokens through a model and remembers them in
+ *    sequences (KV cache). An ember_sampler chooses the next token.
  *  - An ember_generator makes text with both, event by event.
- *  - An ember_engine runs many generations together, and many threads may use
- *    it.
+ *  - An ember_engine runs many generations together, for many threads.
  *  - An ember_cancel_token ends a call from any thread.
+ *
+ * Each noun has a section: an overview, an example, then all constants, structs
+ * and functions of that noun.
+ *
+ * The comment of a function says what it does, what each parameter is, and then
+ *  - Ownership: who frees what, and what Ember keeps. If it says nothing, Ember
+ *    keeps no pointer that it was given after the call.
+ *  - Threads: who may call it at the same time. "One call at a time for
+ *    `context`" means that a second call gives EMBER_E_BUSY and does nothing.
+ *  - Errors: the statuses it gives beside those of every function, which are
+ *    EMBER_E_INVALID_ARGUMENT (NULL where an argument is needed, a freed or
+ *    foreign handle), EMBER_E_NOMEM and EMBER_E_INTERNAL.
  *
  * Rules for every function here:
  *  - A function that can fail returns an ember_status. It writes outputs only
@@ -18,10 +30,12 @@
  *  - err may be NULL. Otherwise *err receives NULL on success, or an error with
  *    a sentence that says what was wrong. Free it with ember_error_free.
  *    Whatever *err held before is overwritten, not freed.
- *  - A handle belongs to whoever made it, until its _free or _release. A handle
- *    keeps alive what it needs, so handles may be freed in any order. Freeing
- *    NULL does nothing. Freed handles must not be used; where Ember can notice
- *    that, it is an error.
+ *  - The caller frees a handle with the _free (or _release) function of its own
+ *    type, and with nothing else. A handle keeps alive what it needs, so handles
+ *    may be freed in any order. Freeing NULL does nothing. Freed handles must
+ *    not be used; where Ember can notice that, it is an error.
+ *  - Ember frees nothing of the caller's, and the caller frees no text, array or
+ *    struct that Ember gave: these belong to a handle.
  *  - A call that an ember_cancel_token ended gives EMBER_E_CANCELLED
  *    (generation: EMBER_FINISH_CANCELLED). What it worked on may be used again.
  *    Cancelling a token is all that a signal handler may do with Ember.
@@ -30,6 +44,9 @@
  *    given, and what they point to unchanged while the call runs.
  *  - Text is UTF-8, given as pointer and length in bytes. EMBER_NUL_TERMINATED
  *    as length means "up to the NUL".
+ *  - A function that fills a buffer takes its capacity. A first call with
+ *    capacity 0 asks for the number of elements: it writes n_needed and returns
+ *    EMBER_E_BUFFER_TOO_SMALL.
  *  - Struct arguments begin with struct_size. Set it to sizeof the struct, so
  *    that later versions can append fields. Initialise all fields: a library
  *    that is older than the header leaves those that it does not know as they
@@ -49,9 +66,9 @@
  *  - Calls compute in the usual floating-point environment (rounding to
  *    nearest, no traps) and give the caller's back. Callbacks run in the
  *    caller's.
- *  - Ember changes no process state and prints nothing, with one exception: a
- *    defect in Ember ends as EMBER_E_INTERNAL, after a line on standard error
- *    that says where.
+ *  - Ember changes no process state and prints nothing, with one exception: when
+ *    a call meets a defect in Ember, Rust's message "thread '…' panicked at …"
+ *    goes to standard error, and the call gives EMBER_E_INTERNAL.
  */
 
 #ifndef EMBER_H
@@ -72,9 +89,9 @@ extern "C" {
 /**
  * @defgroup ember_handles Handles and text
  * All objects are opaque handles, declared here so that every section can name
- * them. What makes a handle writes it to an out parameter. Its section's _free
- * (or _release) function takes it back; NULL is fine there. Text is UTF-8 with
- * a length in bytes.
+ * them. The function that makes a handle writes it to its out parameter. The
+ * caller frees a handle with the _free (or _release) function of its type. Text
+ * is UTF-8 with a length in bytes.
  *
  * @code{.c}
  * if (ember_context_new(model, NULL, &context, &err) != EMBER_OK) {
@@ -131,14 +148,14 @@ typedef struct ember_context_options ember_context_options;
  */
 typedef struct ember_context ember_context;
 
+/** A generation under way. One thread at a time. */
+typedef struct ember_generator ember_generator;
+
 /**
  * How to generate. Made with ember_generate_options_new, owned by the caller,
  * used by one thread at a time.
  */
 typedef struct ember_generate_options ember_generate_options;
-
-/** A generation under way. One thread at a time. */
-typedef struct ember_generator ember_generator;
 
 /** Several completions of one prompt under way. One thread at a time. */
 typedef struct ember_completions ember_completions;
@@ -150,28 +167,28 @@ typedef struct ember_completions ember_completions;
 typedef struct ember_sampler ember_sampler;
 
 /**
- * How to make a constraint. Made with ember_constraint_options_new, owned by
- * the caller, used by one thread at a time.
- */
-typedef struct ember_constraint_options ember_constraint_options;
-
-/**
  * What a text has to follow, compiled for the tokens of a model. It does not
  * change, and many threads may use it at the same time.
  */
 typedef struct ember_constraint ember_constraint;
 
 /**
- * How a conversation becomes text. Made with ember_chat_options_new, owned by
+ * How to make a constraint. Made with ember_constraint_options_new, owned by
  * the caller, used by one thread at a time.
  */
-typedef struct ember_chat_options ember_chat_options;
+typedef struct ember_constraint_options ember_constraint_options;
 
 /**
  * Reads one reply of a model. Made with ember_chat_parser_new, owned by the
  * caller, used by one thread at a time.
  */
 typedef struct ember_chat_parser ember_chat_parser;
+
+/**
+ * How a conversation becomes text. Made with ember_chat_options_new, owned by
+ * the caller, used by one thread at a time.
+ */
+typedef struct ember_chat_options ember_chat_options;
 
 /**
  * A conversation with a model, in one sequence of a context. One thread at a
@@ -186,10 +203,10 @@ typedef struct ember_conversation ember_conversation;
 typedef struct ember_fim_options ember_fim_options;
 
 /**
- * How to make an engine. Made with ember_engine_options_new, owned by the
- * caller, used by one thread at a time.
+ * A generation that an engine was asked for. One thread at a time takes its
+ * events; any may cancel it.
  */
-typedef struct ember_engine_options ember_engine_options;
+typedef struct ember_request ember_request;
 
 /**
  * Many generations on one model: a queue of requests, and a context that runs
@@ -199,10 +216,10 @@ typedef struct ember_engine_options ember_engine_options;
 typedef struct ember_engine ember_engine;
 
 /**
- * A generation that an engine was asked for. One thread at a time takes its
- * events; any may cancel it.
+ * How to make an engine. Made with ember_engine_options_new, owned by the
+ * caller, used by one thread at a time.
  */
-typedef struct ember_request ember_request;
+typedef struct ember_engine_options ember_engine_options;
 
 /**
  * How to embed. Made with ember_embed_options_new, owned by the caller, used by
@@ -216,7 +233,14 @@ typedef struct ember_embed_options ember_embed_options;
  */
 typedef struct ember_classify_options ember_classify_options;
 
-/** As the length of a text argument: the text ends at its first NUL byte. */
+/**
+ * As the length of a text, or of one of several texts: the text ends at its
+ * first NUL byte. The value is the largest size_t, all bits set. A double
+ * cannot hold it on 64-bit machines: it becomes 2^64, which is no size_t. So
+ * from a language whose numbers are doubles pass lengths in bytes. Or pass the
+ * exact value: in JavaScript the BigInt `0xffffffffffffffffn`, in LuaJIT
+ * `ffi.cast("size_t", -1)`.
+ */
 #define EMBER_NUL_TERMINATED SIZE_MAX
 
 /** @} */
@@ -404,8 +428,8 @@ void ember_error_free(struct ember_error *error);
 
 /**
  * @defgroup ember_logging Log
- * The library is silent until the host sets a callback. Then the callback gets
- * whole lines, each with a level.
+ * Log lines go to a callback of the host's, whole and each with a level. Errors
+ * of calls are not logged: the calls give them.
  *
  * @code{.c}
  * ember_log_set(print_line, NULL, EMBER_LOG_WARN, &err);
@@ -782,6 +806,223 @@ typedef void (*ember_deallocate_callback)(
     void *user_data);
 
 /**
+ * Loads a model from a GGUF file or a Hugging Face folder.
+ *
+ * @param path a GGUF file; one of several (`NAME-00001-of-00003.gguf`, any of
+ *   them), whose others lie in the same folder; or a folder with `config.json`
+ *   and `model.safetensors`, or with several safetensors files and their index,
+ *   UTF-8; not NULL
+ * @param path_len length of `path` in bytes, or EMBER_NUL_TERMINATED
+ * @param options how to load; NULL: the defaults
+ * @param out receives the model with one reference; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller gives `*out` back with ember_model_release. `options`
+ *   may be freed after the call.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_IO (missing, unreadable); EMBER_E_FORMAT (malformed);
+ *   EMBER_E_UNSUPPORTED (an architecture, number format or tokenizer that this
+ *   version does not know); EMBER_E_CANCELLED by the token of the options;
+ *   EMBER_E_INVALID_ARGUMENT, also for an environment variable EMBER_ISA that
+ *   names no level; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY. The sentence
+ *   begins with the path and names the file, key or tensor that is wrong.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_model_load(
+    const char *path,
+    size_t path_len,
+    const struct ember_model_options *options,
+    struct ember_model **out,
+    struct ember_error **err);
+
+/**
+ * Loads a GGUF file that is part of an open file. This is for files without a
+ * path (Android assets, sandboxed documents) and for files stored in an archive
+ * without compression.
+ *
+ * @param fd the descriptor of the open file; its position is neither used nor
+ *   moved, so several threads may load from one
+ * @param offset where the part begins, in bytes; where it is no multiple of 4
+ *   the part is read into memory, not mapped
+ * @param len length of the part in bytes; 0: up to the end of the file
+ * @param options how to load; NULL: the defaults
+ * @param out receives the model with one reference; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller gives `*out` back with ember_model_release. `options`
+ *   may be freed after the call. Ember duplicates `fd`, which the caller may
+ *   close after the call.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for a part that is not inside the file;
+ *   EMBER_E_UNSUPPORTED for one file of several, and on systems without file
+ *   descriptors; else as ember_model_load. The sentence begins with `<fd N>`.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_model_load_fd(
+    int32_t fd,
+    uint64_t offset,
+    uint64_t len,
+    const struct ember_model_options *options,
+    struct ember_model **out,
+    struct ember_error **err);
+
+/**
+ * Loads a GGUF file that lies in memory, of which Ember keeps a copy.
+ *
+ * @param data the bytes of the file; not NULL
+ * @param len number of bytes
+ * @param options how to load; NULL: the defaults
+ * @param out receives the model with one reference; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller gives `*out` back with ember_model_release. `options`
+ *   may be freed after the call. `data` may be freed after the call.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: as ember_model_load. The sentence begins with `<buffer>`.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_model_load_buffer(
+    const uint8_t *data,
+    size_t len,
+    const struct ember_model_options *options,
+    struct ember_model **out,
+    struct ember_error **err);
+
+/**
+ * Loads a GGUF file that lies in memory, without a copy of it. Ember copies an
+ * address that is no multiple of 4 all the same, and releases it before the
+ * call returns.
+ *
+ * @param data the bytes of the file; not NULL
+ * @param len number of bytes
+ * @param release called once, when the model and all that uses it are gone;
+ *   NULL: the bytes stay for ever, as a constant of the program does
+ * @param user_data handed to `release` as it is; may be NULL
+ * @param options how to load; NULL: the defaults
+ * @param out receives the model with one reference; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller gives `*out` back with ember_model_release. `options`
+ *   may be freed after the call. On EMBER_OK the bytes at `data` must stay
+ *   where and as they are until `release` is called. On an error Ember calls
+ *   nothing, and the bytes are the caller's as before.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: as ember_model_load. The sentence begins with `<buffer>`.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_model_load_borrowed(
+    const uint8_t *data,
+    size_t len,
+    ember_release_callback release,
+    void *user_data,
+    const struct ember_model_options *options,
+    struct ember_model **out,
+    struct ember_error **err);
+
+/**
+ * Describes a model file as JSON, without reading its weights. The object has
+ *
+ * - "path", "file_size", "n_tensors", "n_params", "architecture", "name",
+ *   "tokenizer";
+ * - "chat_template": whether there is one;
+ * - "types": tensors and bytes of each number format;
+ * - "metadata": all keys;
+ * - "supported": whether this build would load the file. If so, "dimensions"
+ *   has n_vocab to n_ff, n_expert, n_expert_used and causal of
+ *   ember_model_info. If not, "reason" is a sentence.
+ *
+ * Of an array of more than 16 elements, and of a string of more than 65,536
+ * bytes, "metadata" has "type" and "length"; such an "architecture", "name" or
+ * "tokenizer" is null. "supported" does not look at the numbers in tensors, the
+ * texts of the vocabulary's tokens and merges, and a folder's tokenizer.json.
+ *
+ * @param path as for ember_model_load, UTF-8; not NULL
+ * @param path_len length of `path` in bytes, or EMBER_NUL_TERMINATED
+ * @param buffer receives a JSON object, UTF-8 without NUL; may be NULL if
+ *   `capacity` is 0
+ * @param capacity bytes that `buffer` can take; 0 to ask for the number
+ * @param n_needed receives the number of bytes, also with
+ *   EMBER_E_BUFFER_TOO_SMALL; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: as ember_model_load for a file that cannot be read as a model at
+ *   all; EMBER_E_UNSUPPORTED in a build without the features "chat" and "hf";
+ *   EMBER_E_BUFFER_TOO_SMALL.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_model_inspect(
+    const char *path,
+    size_t path_len,
+    uint8_t *buffer,
+    size_t capacity,
+    size_t *n_needed,
+    struct ember_error **err);
+
+/**
+ * Adds a reference to a model.
+ *
+ * @param model the model; may be NULL
+ *
+ * - Ownership: The caller gives each reference back with ember_model_release.
+ * - Threads: Any thread, also several at the same time.
+ *
+ * @return `model`, or NULL when it is not a model
+ */
+struct ember_model *ember_model_retain(struct ember_model *model);
+
+/**
+ * Gives a reference to a model back. The last one frees the model as soon as no
+ * context uses it any more.
+ *
+ * @param model the model; may be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ */
+void ember_model_release(struct ember_model *model);
+
+/**
+ * Writes the dimensions of a model.
+ *
+ * @param model the model; not NULL
+ * @param out receives the dimensions; set its struct_size first; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_INVALID_ARGUMENT.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_model_info_get(
+    const struct ember_model *model,
+    struct ember_model_info *out,
+    struct ember_error **err);
+
+/**
+ * Names the instruction-set level that the model's contexts compute with, for
+ * example "avx512". Contexts with EMBER_BACKEND_SCALAR do not use it.
+ *
+ * @param model the model; not NULL
+ *
+ * - Ownership: The text is static and never freed.
+ * - Threads: Any thread, also several at the same time.
+ *
+ * @return the name, NUL-terminated; NULL when `model` is not a model
+ */
+const char *ember_model_isa(const struct ember_model *model);
+
+/**
  * Makes options for loading a model, with their defaults.
  *
  * @param out receives the options; not NULL
@@ -1118,223 +1359,6 @@ ember_status ember_model_options_set_meta_string(
     size_t key_len,
     const char *value,
     size_t value_len,
-    struct ember_error **err);
-
-/**
- * Loads a model from a GGUF file or a Hugging Face folder.
- *
- * @param path a GGUF file; one of several (`NAME-00001-of-00003.gguf`, any of
- *   them), whose others lie in the same folder; or a folder with `config.json`
- *   and `model.safetensors`, or with several safetensors files and their index,
- *   UTF-8; not NULL
- * @param path_len length of `path` in bytes, or EMBER_NUL_TERMINATED
- * @param options how to load; NULL: the defaults
- * @param out receives the model with one reference; not NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Ownership: The caller gives `*out` back with ember_model_release. `options`
- *   may be freed after the call.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_IO (missing, unreadable); EMBER_E_FORMAT (malformed);
- *   EMBER_E_UNSUPPORTED (an architecture, number format or tokenizer that this
- *   version does not know); EMBER_E_CANCELLED by the token of the options;
- *   EMBER_E_INVALID_ARGUMENT, also for an environment variable EMBER_ISA that
- *   names no level; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY. The sentence
- *   begins with the path and names the file, key or tensor that is wrong.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_model_load(
-    const char *path,
-    size_t path_len,
-    const struct ember_model_options *options,
-    struct ember_model **out,
-    struct ember_error **err);
-
-/**
- * Loads a GGUF file that is part of an open file. This is for files without a
- * path (Android assets, sandboxed documents) and for files stored in an archive
- * without compression.
- *
- * @param fd the descriptor of the open file; its position is neither used nor
- *   moved, so several threads may load from one
- * @param offset where the part begins, in bytes; where it is no multiple of 4
- *   the part is read into memory, not mapped
- * @param len length of the part in bytes; 0: up to the end of the file
- * @param options how to load; NULL: the defaults
- * @param out receives the model with one reference; not NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Ownership: The caller gives `*out` back with ember_model_release. `options`
- *   may be freed after the call. Ember duplicates `fd`, which the caller may
- *   close after the call.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT for a part that is not inside the file;
- *   EMBER_E_UNSUPPORTED for one file of several, and on systems without file
- *   descriptors; else as ember_model_load. The sentence begins with `<fd N>`.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_model_load_fd(
-    int32_t fd,
-    uint64_t offset,
-    uint64_t len,
-    const struct ember_model_options *options,
-    struct ember_model **out,
-    struct ember_error **err);
-
-/**
- * Loads a GGUF file that lies in memory, of which Ember keeps a copy.
- *
- * @param data the bytes of the file; not NULL
- * @param len number of bytes
- * @param options how to load; NULL: the defaults
- * @param out receives the model with one reference; not NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Ownership: The caller gives `*out` back with ember_model_release. `options`
- *   may be freed after the call. `data` may be freed after the call.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
- * - Errors: as ember_model_load. The sentence begins with `<buffer>`.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_model_load_buffer(
-    const uint8_t *data,
-    size_t len,
-    const struct ember_model_options *options,
-    struct ember_model **out,
-    struct ember_error **err);
-
-/**
- * Loads a GGUF file that lies in memory, without a copy of it. Ember copies an
- * address that is no multiple of 4 all the same, and releases it before the
- * call returns.
- *
- * @param data the bytes of the file; not NULL
- * @param len number of bytes
- * @param release called once, when the model and all that uses it are gone;
- *   NULL: the bytes stay for ever, as a constant of the program does
- * @param user_data handed to `release` as it is; may be NULL
- * @param options how to load; NULL: the defaults
- * @param out receives the model with one reference; not NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Ownership: The caller gives `*out` back with ember_model_release. `options`
- *   may be freed after the call. On EMBER_OK the bytes at `data` must stay
- *   where and as they are until `release` is called. On an error Ember calls
- *   nothing, and the bytes are the caller's as before.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
- * - Errors: as ember_model_load. The sentence begins with `<buffer>`.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_model_load_borrowed(
-    const uint8_t *data,
-    size_t len,
-    ember_release_callback release,
-    void *user_data,
-    const struct ember_model_options *options,
-    struct ember_model **out,
-    struct ember_error **err);
-
-/**
- * Adds a reference to a model.
- *
- * @param model the model; may be NULL
- *
- * - Ownership: The caller gives each reference back with ember_model_release.
- * - Threads: Any thread, also several at the same time.
- *
- * @return `model`, or NULL when it is not a model
- */
-struct ember_model *ember_model_retain(struct ember_model *model);
-
-/**
- * Gives a reference to a model back. The last one frees the model as soon as no
- * context uses it any more.
- *
- * @param model the model; may be NULL
- *
- * - Threads: Any thread, also several at the same time.
- */
-void ember_model_release(struct ember_model *model);
-
-/**
- * Writes the dimensions of a model.
- *
- * @param model the model; not NULL
- * @param out receives the dimensions; set its struct_size first; not NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: Any thread, also several at the same time.
- * - Errors: EMBER_E_INVALID_ARGUMENT.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_model_info_get(
-    const struct ember_model *model,
-    struct ember_model_info *out,
-    struct ember_error **err);
-
-/**
- * Names the instruction-set level that the model's contexts compute with, for
- * example "avx512". Contexts with EMBER_BACKEND_SCALAR do not use it.
- *
- * @param model the model; not NULL
- *
- * - Ownership: The text is static and never freed.
- * - Threads: Any thread, also several at the same time.
- *
- * @return the name, NUL-terminated; NULL when `model` is not a model
- */
-const char *ember_model_isa(const struct ember_model *model);
-
-/**
- * Describes a model file as JSON, without reading its weights. The object has
- *
- * - "path", "file_size", "n_tensors", "n_params", "architecture", "name",
- *   "tokenizer";
- * - "chat_template": whether there is one;
- * - "types": tensors and bytes of each number format;
- * - "metadata": all keys;
- * - "supported": whether this build would load the file. If so, "dimensions"
- *   has n_vocab to n_ff, n_expert, n_expert_used and causal of
- *   ember_model_info. If not, "reason" is a sentence.
- *
- * Of an array of more than 16 elements, and of a string of more than 65,536
- * bytes, "metadata" has "type" and "length"; such an "architecture", "name" or
- * "tokenizer" is null. "supported" does not look at the numbers in tensors, the
- * texts of the vocabulary's tokens and merges, and a folder's tokenizer.json.
- *
- * @param path as for ember_model_load, UTF-8; not NULL
- * @param path_len length of `path` in bytes, or EMBER_NUL_TERMINATED
- * @param buffer receives a JSON object, UTF-8 without NUL; may be NULL if
- *   `capacity` is 0
- * @param capacity bytes that `buffer` can take; 0 to ask for the number
- * @param n_needed receives the number of bytes, also with
- *   EMBER_E_BUFFER_TOO_SMALL; not NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: Any thread, also several at the same time.
- * - Errors: as ember_model_load for a file that cannot be read as a model at
- *   all; EMBER_E_UNSUPPORTED in a build without the features "chat" and "hf";
- *   EMBER_E_BUFFER_TOO_SMALL.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_model_inspect(
-    const char *path,
-    size_t path_len,
-    uint8_t *buffer,
-    size_t capacity,
-    size_t *n_needed,
     struct ember_error **err);
 
 /** @} */
@@ -2049,6 +2073,366 @@ typedef struct ember_timings {
 } ember_timings;
 
 /**
+ * Makes a context over a model.
+ *
+ * @param model the model; not NULL
+ * @param options how to make it; NULL: the defaults
+ * @param out receives the context; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller frees `*out` with ember_context_free. `options` may
+ *   be freed after the call. The context keeps the model alive.
+ * - Threads: Any thread for `model`; one call at a time for `options`, a second
+ *   gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for options that contradict the model, or
+ *   a CPU that may not be used; EMBER_E_UNSUPPORTED for CPUs where the system
+ *   cannot bind threads; EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_context_new(
+    const struct ember_model *model,
+    const struct ember_context_options *options,
+    struct ember_context **out,
+    struct ember_error **err);
+
+/**
+ * Frees a context.
+ *
+ * @param context the context; may be NULL
+ *
+ * - Ownership: A generator, completions or a conversation made with the context
+ *   keep what they need of it.
+ * - Threads: Any thread. While a call is using the context (from that call's
+ *   callback, or on another thread) it is not freed, and the log says so: free
+ *   it afterwards.
+ */
+void ember_context_free(struct ember_context *context);
+
+/**
+ * Runs tokens through the model and puts them behind their sequences. On any
+ * error the sequences are as before.
+ *
+ * @param context the context; not NULL
+ * @param tokens the token ids; not NULL
+ * @param positions the place of each token, checked against the end of its
+ *   sequence; NULL: not checked
+ * @param sequences the sequence of each token; NULL: all in sequence 0
+ * @param want_logits non-zero for each token whose logits are wanted; NULL: for
+ *   the last token only
+ * @param n number of tokens, and of elements of each array that is not NULL; at
+ *   least 1
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for a token, position or sequence out of
+ *   range, and for a context with threads that the parent process made before
+ *   fork(); EMBER_E_CONTEXT_FULL; EMBER_E_UNSUPPORTED for an encoder, which has
+ *   embeddings only; EMBER_E_CANCELLED by the context's token; EMBER_E_IO when
+ *   the model's file can no longer be read (ember_model_options_set_use_mmap);
+ *   EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_context_decode(
+    struct ember_context *context,
+    const uint32_t *tokens,
+    const uint32_t *positions,
+    const uint32_t *sequences,
+    const uint8_t *want_logits,
+    size_t n,
+    struct ember_error **err);
+
+/**
+ * Gives the logits of a token of the last ember_context_decode. After
+ * ember_context_state_load, `index` counts the sequences of the state that have
+ * logits. After ember_generate and ember_generator_next it means nothing.
+ *
+ * @param context the context; not NULL
+ * @param index number of the token in that call, from 0
+ * @param out receives the address of n_vocab floats (ember_model_info); not
+ *   NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The logits belong to the context. They stay until its next
+ *   decode, generate, score, rewind, sequence_reuse, state_load or free.
+ * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_NOT_FOUND when nothing was decoded yet, when the token does
+ *   not exist or did not ask for logits, and when the logits are gone;
+ *   EMBER_E_UNSUPPORTED for an encoder; EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_context_logits(
+    const struct ember_context *context,
+    size_t index,
+    const float **out,
+    struct ember_error **err);
+
+/**
+ * Counts the tokens of a sequence. The number is the position of its next
+ * token.
+ *
+ * @param context the context; not NULL
+ * @param sequence number of the sequence, from 0
+ * @param out receives the number of tokens; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for a sequence that does not exist;
+ *   EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_context_n_past(
+    const struct ember_context *context,
+    uint32_t sequence,
+    uint32_t *out,
+    struct ember_error **err);
+
+/**
+ * Writes the tokens of a sequence, in order. They are those that decoding,
+ * generating and loading a state put there; after a shift, those that are left.
+ *
+ * @param context the context; not NULL
+ * @param sequence number of the sequence, from 0
+ * @param tokens receives the token ids; may be NULL if `capacity` is 0
+ * @param capacity tokens that `tokens` can take; 0 to ask for the number
+ * @param n_needed receives the number of tokens, also with
+ *   EMBER_E_BUFFER_TOO_SMALL; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for a sequence that does not exist;
+ *   EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_context_tokens(
+    const struct ember_context *context,
+    uint32_t sequence,
+    uint32_t *tokens,
+    size_t capacity,
+    size_t *n_needed,
+    struct ember_error **err);
+
+/**
+ * Forgets the end of a sequence. The logits of the last decode are gone.
+ *
+ * @param context the context; not NULL
+ * @param sequence number of the sequence, from 0
+ * @param n_past how many tokens stay, from the first on; 0 empties the sequence
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist or is
+ *   shorter, or has given back what its next token would see
+ *   (ember_context_options_set_keep_all_positions); EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_context_rewind(
+    struct ember_context *context,
+    uint32_t sequence,
+    uint32_t n_past,
+    struct ember_error **err);
+
+/**
+ * Copies the beginning of a sequence into another, for several answers to one
+ * prompt. The two share the memory of the KV cache until they differ, so this
+ * costs next to nothing. If the logits behind the last of these tokens are
+ * there, `to` has them too, and an empty prompt goes on from there.
+ *
+ * @param context the context; not NULL
+ * @param from number of the sequence to copy from
+ * @param to number of the sequence to copy into; what it held is gone
+ * @param n_tokens how many tokens to copy, from the first on
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT when a sequence does not exist, `from` is
+ *   shorter, both are the same, or `from` has given back what the next token
+ *   would see (ember_context_options_set_keep_all_positions); EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_context_sequence_copy(
+    struct ember_context *context,
+    uint32_t from,
+    uint32_t to,
+    uint32_t n_tokens,
+    struct ember_error **err);
+
+/**
+ * Makes a sequence as much of the beginning of a text as the KV cache has
+ * already. That is what the sequence itself has of it, or whole pages that were
+ * kept of other texts, if that is more
+ * (ember_context_options_set_keep_prefixes). Decode the rest then. A sequence
+ * that has given back what its next token would see
+ * (ember_context_options_set_keep_all_positions) reuses nothing of its own.
+ *
+ * @param context the context; not NULL
+ * @param sequence number of the sequence, from 0
+ * @param tokens the token ids of the text; may be NULL if `n` is 0
+ * @param n number of `tokens`
+ * @param most the most tokens to reuse; leave one token at least to decode, for
+ *   its logits
+ * @param n_reused receives how many tokens the sequence has now; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist;
+ *   EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_context_sequence_reuse(
+    struct ember_context *context,
+    uint32_t sequence,
+    const uint32_t *tokens,
+    size_t n,
+    size_t most,
+    size_t *n_reused,
+    struct ember_error **err);
+
+/**
+ * Forgets tokens within a sequence, where a text has become too long. The
+ * tokens behind them move forward, and their keys in the KV cache are
+ * re-rotated to the new positions, which takes about as long as reading them.
+ * What was computed from the forgotten tokens stays in what follows: this is
+ * cheaper than running the rest anew, and not quite the same. Each shift rounds
+ * the moved keys once more. The logits behind the last token stay, unless it is
+ * forgotten. Prefixes that are kept (ember_context_options_set_keep_prefixes)
+ * never have moved tokens.
+ *
+ * @param context the context; not NULL
+ * @param sequence number of the sequence, from 0
+ * @param n_keep how many tokens stay at the beginning
+ * @param n_drop how many tokens behind these are forgotten
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist or is
+ *   shorter, or the first `n_keep` tokens would see again what was given back
+ *   (ember_context_options_set_keep_all_positions); EMBER_E_UNSUPPORTED for a
+ *   model with learned positions (GPT-2) or recurrent layers (LFM2, Qwen 3.5)
+ *   and for an encoder; EMBER_E_CONTEXT_FULL when the KV cache has too few
+ *   pages to copy those that other sequences have too; EMBER_E_NOMEM;
+ *   EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_context_sequence_shift(
+    struct ember_context *context,
+    uint32_t sequence,
+    uint32_t n_keep,
+    uint32_t n_drop,
+    struct ember_error **err);
+
+/**
+ * Empties all sequences but one. (ember_context_rewind to 0 empties one.)
+ *
+ * @param context the context; not NULL
+ * @param sequence number of the sequence that stays
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist;
+ *   EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_context_sequence_keep(
+    struct ember_context *context,
+    uint32_t sequence,
+    struct ember_error **err);
+
+/**
+ * Sets the token that may end the context's calls early from now on. Decoding,
+ * embedding and scoring then give EMBER_E_CANCELLED, and a generation ends with
+ * EMBER_FINISH_CANCELLED. Sequences stay as they were, except for what scoring
+ * lets its sequence forget. The logits of the call before are gone.
+ *
+ * @param context the context; not NULL
+ * @param token the token; NULL: none
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The context keeps what it needs of `token`; the caller may free
+ *   it.
+ * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_context_set_cancel_token(
+    struct ember_context *context,
+    const struct ember_cancel_token *token,
+    struct ember_error **err);
+
+/**
+ * Writes the options in force in a context.
+ *
+ * @param context the context; not NULL
+ * @param out receives them; set its struct_size first; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_context_info_get(
+    const struct ember_context *context,
+    struct ember_context_info *out,
+    struct ember_error **err);
+
+/**
+ * Writes what a context has done, and how long it took.
+ *
+ * @param context the context; not NULL
+ * @param out receives the counters; set its struct_size first; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_context_timings_get(
+    const struct ember_context *context,
+    struct ember_timings *out,
+    struct ember_error **err);
+
+/**
+ * Sets the counters of a context to 0; load_ns stays.
+ *
+ * @param context the context; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_context_timings_reset(
+    struct ember_context *context,
+    struct ember_error **err);
+
+/**
  * Makes options for a context, with their defaults.
  *
  * @param out receives the options; not NULL
@@ -2400,366 +2784,6 @@ ember_status ember_context_options_set_memory_limit(
     uint64_t bytes,
     struct ember_error **err);
 
-/**
- * Makes a context over a model.
- *
- * @param model the model; not NULL
- * @param options how to make it; NULL: the defaults
- * @param out receives the context; not NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Ownership: The caller frees `*out` with ember_context_free. `options` may
- *   be freed after the call. The context keeps the model alive.
- * - Threads: Any thread for `model`; one call at a time for `options`, a second
- *   gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT for options that contradict the model, or
- *   a CPU that may not be used; EMBER_E_UNSUPPORTED for CPUs where the system
- *   cannot bind threads; EMBER_E_NOMEM, EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_context_new(
-    const struct ember_model *model,
-    const struct ember_context_options *options,
-    struct ember_context **out,
-    struct ember_error **err);
-
-/**
- * Frees a context.
- *
- * @param context the context; may be NULL
- *
- * - Ownership: A generator, completions or a conversation made with the context
- *   keep what they need of it.
- * - Threads: Any thread. While a call is using the context (from that call's
- *   callback, or on another thread) it is not freed, and the log says so: free
- *   it afterwards.
- */
-void ember_context_free(struct ember_context *context);
-
-/**
- * Writes the options in force in a context.
- *
- * @param context the context; not NULL
- * @param out receives them; set its struct_size first; not NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_context_info_get(
-    const struct ember_context *context,
-    struct ember_context_info *out,
-    struct ember_error **err);
-
-/**
- * Sets the token that may end the context's calls early from now on. Decoding,
- * embedding and scoring then give EMBER_E_CANCELLED, and a generation ends with
- * EMBER_FINISH_CANCELLED. Sequences stay as they were, except for what scoring
- * lets its sequence forget. The logits of the call before are gone.
- *
- * @param context the context; not NULL
- * @param token the token; NULL: none
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Ownership: The context keeps what it needs of `token`; the caller may free
- *   it.
- * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_context_set_cancel_token(
-    struct ember_context *context,
-    const struct ember_cancel_token *token,
-    struct ember_error **err);
-
-/**
- * Runs tokens through the model and puts them behind their sequences. On any
- * error the sequences are as before.
- *
- * @param context the context; not NULL
- * @param tokens the token ids; not NULL
- * @param positions the place of each token, checked against the end of its
- *   sequence; NULL: not checked
- * @param sequences the sequence of each token; NULL: all in sequence 0
- * @param want_logits non-zero for each token whose logits are wanted; NULL: for
- *   the last token only
- * @param n number of tokens, and of elements of each array that is not NULL; at
- *   least 1
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT for a token, position or sequence out of
- *   range, and for a context with threads that the parent process made before
- *   fork(); EMBER_E_CONTEXT_FULL; EMBER_E_UNSUPPORTED for an encoder, which has
- *   embeddings only; EMBER_E_CANCELLED by the context's token; EMBER_E_IO when
- *   the model's file can no longer be read (ember_model_options_set_use_mmap);
- *   EMBER_E_NOMEM, EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_context_decode(
-    struct ember_context *context,
-    const uint32_t *tokens,
-    const uint32_t *positions,
-    const uint32_t *sequences,
-    const uint8_t *want_logits,
-    size_t n,
-    struct ember_error **err);
-
-/**
- * Gives the logits of a token of the last ember_context_decode. After
- * ember_context_state_load, `index` counts the sequences of the state that have
- * logits. After ember_generate and ember_generator_next it means nothing.
- *
- * @param context the context; not NULL
- * @param index number of the token in that call, from 0
- * @param out receives the address of n_vocab floats (ember_model_info); not
- *   NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Ownership: The logits belong to the context. They stay until its next
- *   decode, generate, score, rewind, sequence_reuse, state_load or free.
- * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_NOT_FOUND when nothing was decoded yet, when the token does
- *   not exist or did not ask for logits, and when the logits are gone;
- *   EMBER_E_UNSUPPORTED for an encoder; EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_context_logits(
-    const struct ember_context *context,
-    size_t index,
-    const float **out,
-    struct ember_error **err);
-
-/**
- * Counts the tokens of a sequence. The number is the position of its next
- * token.
- *
- * @param context the context; not NULL
- * @param sequence number of the sequence, from 0
- * @param out receives the number of tokens; not NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT for a sequence that does not exist;
- *   EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_context_n_past(
-    const struct ember_context *context,
-    uint32_t sequence,
-    uint32_t *out,
-    struct ember_error **err);
-
-/**
- * Writes the tokens of a sequence, in order. They are those that decoding,
- * generating and loading a state put there; after a shift, those that are left.
- *
- * @param context the context; not NULL
- * @param sequence number of the sequence, from 0
- * @param tokens receives the token ids; may be NULL if `capacity` is 0
- * @param capacity tokens that `tokens` can take; 0 to ask for the number
- * @param n_needed receives the number of tokens, also with
- *   EMBER_E_BUFFER_TOO_SMALL; not NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT for a sequence that does not exist;
- *   EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_context_tokens(
-    const struct ember_context *context,
-    uint32_t sequence,
-    uint32_t *tokens,
-    size_t capacity,
-    size_t *n_needed,
-    struct ember_error **err);
-
-/**
- * Forgets the end of a sequence. The logits of the last decode are gone.
- *
- * @param context the context; not NULL
- * @param sequence number of the sequence, from 0
- * @param n_past how many tokens stay, from the first on; 0 empties the sequence
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist or is
- *   shorter, or has given back what its next token would see
- *   (ember_context_options_set_keep_all_positions); EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_context_rewind(
-    struct ember_context *context,
-    uint32_t sequence,
-    uint32_t n_past,
-    struct ember_error **err);
-
-/**
- * Copies the beginning of a sequence into another, for several answers to one
- * prompt. The two share the memory of the KV cache until they differ, so this
- * costs next to nothing. If the logits behind the last of these tokens are
- * there, `to` has them too, and an empty prompt goes on from there.
- *
- * @param context the context; not NULL
- * @param from number of the sequence to copy from
- * @param to number of the sequence to copy into; what it held is gone
- * @param n_tokens how many tokens to copy, from the first on
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT when a sequence does not exist, `from` is
- *   shorter, both are the same, or `from` has given back what the next token
- *   would see (ember_context_options_set_keep_all_positions); EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_context_sequence_copy(
-    struct ember_context *context,
-    uint32_t from,
-    uint32_t to,
-    uint32_t n_tokens,
-    struct ember_error **err);
-
-/**
- * Makes a sequence as much of the beginning of a text as the KV cache has
- * already. That is what the sequence itself has of it, or whole pages that were
- * kept of other texts, if that is more
- * (ember_context_options_set_keep_prefixes). Decode the rest then. A sequence
- * that has given back what its next token would see
- * (ember_context_options_set_keep_all_positions) reuses nothing of its own.
- *
- * @param context the context; not NULL
- * @param sequence number of the sequence, from 0
- * @param tokens the token ids of the text; may be NULL if `n` is 0
- * @param n number of `tokens`
- * @param most the most tokens to reuse; leave one token at least to decode, for
- *   its logits
- * @param n_reused receives how many tokens the sequence has now; not NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist;
- *   EMBER_E_NOMEM, EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_context_sequence_reuse(
-    struct ember_context *context,
-    uint32_t sequence,
-    const uint32_t *tokens,
-    size_t n,
-    size_t most,
-    size_t *n_reused,
-    struct ember_error **err);
-
-/**
- * Forgets tokens within a sequence, where a text has become too long. The
- * tokens behind them move forward, and their keys in the KV cache are
- * re-rotated to the new positions, which takes about as long as reading them.
- * What was computed from the forgotten tokens stays in what follows: this is
- * cheaper than running the rest anew, and not quite the same. Each shift rounds
- * the moved keys once more. The logits behind the last token stay, unless it is
- * forgotten. Prefixes that are kept (ember_context_options_set_keep_prefixes)
- * never have moved tokens.
- *
- * @param context the context; not NULL
- * @param sequence number of the sequence, from 0
- * @param n_keep how many tokens stay at the beginning
- * @param n_drop how many tokens behind these are forgotten
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist or is
- *   shorter, or the first `n_keep` tokens would see again what was given back
- *   (ember_context_options_set_keep_all_positions); EMBER_E_UNSUPPORTED for a
- *   model with learned positions (GPT-2) or recurrent layers (LFM2, Qwen 3.5)
- *   and for an encoder; EMBER_E_CONTEXT_FULL when the KV cache has too few
- *   pages to copy those that other sequences have too; EMBER_E_NOMEM;
- *   EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_context_sequence_shift(
-    struct ember_context *context,
-    uint32_t sequence,
-    uint32_t n_keep,
-    uint32_t n_drop,
-    struct ember_error **err);
-
-/**
- * Empties all sequences but one. (ember_context_rewind to 0 empties one.)
- *
- * @param context the context; not NULL
- * @param sequence number of the sequence that stays
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist;
- *   EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_context_sequence_keep(
-    struct ember_context *context,
-    uint32_t sequence,
-    struct ember_error **err);
-
-/**
- * Writes what a context has done, and how long it took.
- *
- * @param context the context; not NULL
- * @param out receives the counters; set its struct_size first; not NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_context_timings_get(
-    const struct ember_context *context,
-    struct ember_timings *out,
-    struct ember_error **err);
-
-/**
- * Sets the counters of a context to 0; load_ns stays.
- *
- * @param context the context; not NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_context_timings_reset(
-    struct ember_context *context,
-    struct ember_error **err);
-
 /** @} */
 
 /* ==========================================================================
@@ -2986,6 +3010,244 @@ typedef struct ember_generate_result {
 typedef int32_t (*ember_event_callback)(
     const struct ember_event *event,
     void *user_data);
+
+/**
+ * Generates text behind a prompt, and hands each event to a callback.
+ *
+ * **A prompt made by ember_chat_apply_template needs
+ * ember_generate_options_set_parse_special.** Without it the template's marks
+ * are plain text to the model, and the answer is poor without an error.
+ * ember_chat_tokenize with ember_generate_tokens, and ember_conversation_send,
+ * have no such trap.
+ *
+ * An empty sequence begins with the special tokens that the file asks for
+ * (BOS). None is put before a prompt behind what a sequence holds. The space
+ * that texts of some models begin with is there where the whole text would have
+ * it: at the start and behind a special token, never behind text.
+ *
+ * Afterwards the sequence holds the prompt and the generated tokens, without an
+ * end-of-generation token. The next call goes on from there, and an empty
+ * prompt continues the text itself if nothing else was decoded in between.
+ * ember_context_rewind starts anew; ember_generate_options_set_reuse_prefix
+ * takes the prompt for the whole text.
+ *
+ * A callback that ends the generation at EMBER_EVENT_ECHO leaves the sequence
+ * without the prompt. EMBER_FINISH_CANCELLED leaves it with what was run by
+ * then (ember_context_n_past gives the number):
+ *
+ * - nothing of the prompt where that was not run to its end; with reuse_prefix
+ *   perhaps what both have in common;
+ * - all but the last token where that was to be run;
+ * - all where a stage of the sampler ended the choice of the next token.
+ *
+ * The sampler accepts the tokens of the prompt (ember_sampler_accept) and each
+ * token that is generated: penalties count them all. With reuse_prefix the
+ * prompt takes the place of all that was accepted before. ember_generator_new
+ * is the same generation in pull form.
+ *
+ * @param context the context; not NULL
+ * @param prompt the prompt; empty: continue what the sequence holds, UTF-8; may
+ *   be NULL if `prompt_len` is 0
+ * @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
+ * @param options how to generate; NULL: the defaults
+ * @param sampler chooses the tokens; NULL: greedy
+ * @param callback receives each event, on the calling thread; not NULL
+ * @param user_data handed to the callback as it is; may be NULL
+ * @param out_result receives what the generation did; set its struct_size
+ *   first; NULL: not wanted
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: `options` may be freed after the call.
+ * - Threads: One call at a time for `context` and `sampler`; a second gives
+ *   EMBER_E_BUSY, from the callback too. Freeing either in the callback does
+ *   nothing but write a line to the log.
+ * - Errors: EMBER_E_CONTEXT_FULL when the prompt does not fit (the sequence is
+ *   as before, but for what reuse_prefix lets it forget), or when the pages of
+ *   the KV cache are used up later (what was run stays); EMBER_E_UNSUPPORTED
+ *   for an encoder or a model without a tokenizer; EMBER_E_INVALID_ARGUMENT,
+ *   EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY. A cancel token is no error:
+ *   finish_reason says so.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_generate(
+    struct ember_context *context,
+    const char *prompt,
+    size_t prompt_len,
+    const struct ember_generate_options *options,
+    struct ember_sampler *sampler,
+    ember_event_callback callback,
+    void *user_data,
+    struct ember_generate_result *out_result,
+    struct ember_error **err);
+
+/**
+ * Generates text behind a prompt of token ids, and hands each event to a
+ * callback; see ember_generate. Nothing is added to the prompt. The model needs
+ * no tokenizer, unless there are stop strings or an echo.
+ *
+ * @param context the context; not NULL
+ * @param tokens the token ids of the prompt; may be NULL if `n_tokens` is 0
+ * @param n_tokens number of `tokens`
+ * @param options how to generate; NULL: the defaults
+ * @param sampler chooses the tokens; NULL: greedy
+ * @param callback receives each event, on the calling thread; not NULL
+ * @param user_data handed to the callback as it is; may be NULL
+ * @param out_result receives what the generation did; set its struct_size
+ *   first; NULL: not wanted
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: `options` may be freed after the call.
+ * - Threads: One call at a time for `context` and `sampler`; a second gives
+ *   EMBER_E_BUSY, from the callback too.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist; else as
+ *   ember_generate.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_generate_tokens(
+    struct ember_context *context,
+    const uint32_t *tokens,
+    size_t n_tokens,
+    const struct ember_generate_options *options,
+    struct ember_sampler *sampler,
+    ember_event_callback callback,
+    void *user_data,
+    struct ember_generate_result *out_result,
+    struct ember_error **err);
+
+/**
+ * Prepares a generation whose events ember_generator_next gives one by one; it
+ * does what ember_generate does. **A prompt made by ember_chat_apply_template
+ * needs ember_generate_options_set_parse_special.** The first event runs the
+ * prompt. Between two events the context may do other work, such as generators
+ * on its other sequences. If the generator's own sequence is changed meanwhile,
+ * the next event is EMBER_E_INVALID_ARGUMENT.
+ *
+ * @param context the context; not NULL
+ * @param prompt the prompt; empty: continue what the sequence holds, UTF-8; may
+ *   be NULL if `prompt_len` is 0
+ * @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
+ * @param options how to generate; NULL: the defaults
+ * @param sampler chooses the tokens; NULL: greedy
+ * @param out receives the generator; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller frees `*out` with ember_generator_free. `options` may
+ *   be freed after the call. The generator keeps `context` and `sampler` alive;
+ *   they may be freed in any order.
+ * - Threads: One call at a time for `context`, `options` and `sampler`; a
+ *   second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT when there is nothing to continue, or the
+ *   sequence is out of range; EMBER_E_UNSUPPORTED for an encoder or a model
+ *   without a tokenizer; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_generator_new(
+    struct ember_context *context,
+    const char *prompt,
+    size_t prompt_len,
+    const struct ember_generate_options *options,
+    struct ember_sampler *sampler,
+    struct ember_generator **out,
+    struct ember_error **err);
+
+/**
+ * Prepares a generation behind a prompt of token ids; see ember_generator_new.
+ * Nothing is added to the prompt. The model needs no tokenizer, unless there
+ * are stop strings or an echo.
+ *
+ * @param context the context; not NULL
+ * @param tokens the token ids of the prompt; may be NULL if `n_tokens` is 0
+ * @param n_tokens number of `tokens`
+ * @param options how to generate; NULL: the defaults
+ * @param sampler chooses the tokens; NULL: greedy
+ * @param out receives the generator; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller frees `*out` with ember_generator_free. `options` may
+ *   be freed after the call. The generator keeps `context` and `sampler` alive;
+ *   they may be freed in any order.
+ * - Threads: One call at a time for `context`, `options` and `sampler`; a
+ *   second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist; else as
+ *   ember_generator_new.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_generator_new_tokens(
+    struct ember_context *context,
+    const uint32_t *tokens,
+    size_t n_tokens,
+    const struct ember_generate_options *options,
+    struct ember_sampler *sampler,
+    struct ember_generator **out,
+    struct ember_error **err);
+
+/**
+ * Frees a generator. What was generated stays in the context's sequence, but
+ * for the token of the last event, which the next call would have run: begin
+ * the next prompt with it where no token shall be missing.
+ *
+ * @param generator the generator; may be NULL
+ *
+ * - Threads: Any thread. While a call is using the generator (on another
+ *   thread) it is not freed, and the log says so: free it afterwards.
+ */
+void ember_generator_free(struct ember_generator *generator);
+
+/**
+ * Writes the next event of a generation. The first call runs the prompt, and
+ * each call the token of the event before. So take events until EMBER_EVENT_END
+ * if the sequence shall hold all of them. After EMBER_EVENT_END it comes again
+ * and again. After an error the next call tries again. The sequence is then as
+ * it was, but for what reuse_prefix and a shift let it forget, and for what was
+ * run already where choosing the next token fails.
+ *
+ * @param generator the generator; not NULL
+ * @param event receives the event; set its struct_size first; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: What the event points to stays until the next call with the
+ *   generator, or its free.
+ * - Threads: One call at a time for `generator`, its context and its sampler; a
+ *   second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_CONTEXT_FULL when the prompt does not fit, or no page is
+ *   left; EMBER_E_INVALID_ARGUMENT when the sequence was changed by other
+ *   calls, and for logits that are NaN; EMBER_E_NOMEM; EMBER_E_BUSY. A cancel
+ *   token is no error: it gives EMBER_EVENT_END.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_generator_next(
+    struct ember_generator *generator,
+    struct ember_event *event,
+    struct ember_error **err);
+
+/**
+ * Writes what a generation did so far. Its finish_reason is EMBER_FINISH_NONE
+ * before EMBER_EVENT_END.
+ *
+ * @param generator the generator; not NULL
+ * @param out receives the counters; set its struct_size first; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `generator`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_generator_usage(
+    const struct ember_generator *generator,
+    struct ember_generate_result *out,
+    struct ember_error **err);
 
 /**
  * Makes options for a generation, with their defaults.
@@ -3332,6 +3594,39 @@ ember_status ember_generate_options_set_shift(
     struct ember_error **err);
 
 /**
+ * Sets what generated text has to follow. Only tokens that the constraint
+ * allows are candidates, before all stages of the sampler, and the generation
+ * ends with it, as EMBER_FINISH_EOG. It begins with the first generated token,
+ * or behind its trigger. ember_generate_result says whether the text is
+ * complete: one that is cut off, by max_tokens, a stop string, a full context
+ * or a cancel token, is EMBER_CONSTRAINT_UNFINISHED. Tokens that the constraint
+ * leaves no choice for are run together with the one before them, in one batch;
+ * each has its event all the same. Draft tokens that it does not allow are not
+ * run.
+ *
+ * @param options the options to change; not NULL
+ * @param constraint the constraint, made for the same model; NULL, the default:
+ *   none
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The options keep what they need of `constraint`; the caller may
+ *   free it.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY. Errors where the generation
+ *   begins: EMBER_E_INVALID_ARGUMENT for a constraint of another model, and
+ *   with ember_generate_options_set_ignore_eog. Errors of a step:
+ *   EMBER_E_INVALID_ARGUMENT where a limit of the constraint is reached, or the
+ *   sampler's stages rule out all that it allows.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_generate_options_set_constraint(
+    struct ember_generate_options *options,
+    const struct ember_constraint *constraint,
+    struct ember_error **err);
+
+/**
  * Takes draft tokens from the text itself, to run several tokens in one step.
  * The drafts are what followed the last tokens where these stood in the text
  * before. That pays where texts repeat what they have said or were given, as
@@ -3402,277 +3697,6 @@ ember_status ember_generate_options_set_draft(
     struct ember_context *draft,
     uint32_t sequence,
     uint32_t n_draft,
-    struct ember_error **err);
-
-/**
- * Sets what generated text has to follow. Only tokens that the constraint
- * allows are candidates, before all stages of the sampler, and the generation
- * ends with it, as EMBER_FINISH_EOG. It begins with the first generated token,
- * or behind its trigger. ember_generate_result says whether the text is
- * complete: one that is cut off, by max_tokens, a stop string, a full context
- * or a cancel token, is EMBER_CONSTRAINT_UNFINISHED. Tokens that the constraint
- * leaves no choice for are run together with the one before them, in one batch;
- * each has its event all the same. Draft tokens that it does not allow are not
- * run.
- *
- * @param options the options to change; not NULL
- * @param constraint the constraint, made for the same model; NULL, the default:
- *   none
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Ownership: The options keep what they need of `constraint`; the caller may
- *   free it.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY. Errors where the generation
- *   begins: EMBER_E_INVALID_ARGUMENT for a constraint of another model, and
- *   with ember_generate_options_set_ignore_eog. Errors of a step:
- *   EMBER_E_INVALID_ARGUMENT where a limit of the constraint is reached, or the
- *   sampler's stages rule out all that it allows.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_generate_options_set_constraint(
-    struct ember_generate_options *options,
-    const struct ember_constraint *constraint,
-    struct ember_error **err);
-
-/**
- * Generates text behind a prompt, and hands each event to a callback.
- *
- * **A prompt made by ember_chat_apply_template needs
- * ember_generate_options_set_parse_special.** Without it the template's marks
- * are plain text to the model, and the answer is poor without an error.
- * ember_chat_tokenize with ember_generate_tokens, and ember_conversation_send,
- * have no such trap.
- *
- * An empty sequence begins with the special tokens that the file asks for
- * (BOS). None is put before a prompt behind what a sequence holds. The space
- * that texts of some models begin with is there where the whole text would have
- * it: at the start and behind a special token, never behind text.
- *
- * Afterwards the sequence holds the prompt and the generated tokens, without an
- * end-of-generation token. The next call goes on from there, and an empty
- * prompt continues the text itself if nothing else was decoded in between.
- * ember_context_rewind starts anew; ember_generate_options_set_reuse_prefix
- * takes the prompt for the whole text.
- *
- * A callback that ends the generation at EMBER_EVENT_ECHO leaves the sequence
- * without the prompt. EMBER_FINISH_CANCELLED leaves it with what was run by
- * then (ember_context_n_past gives the number):
- *
- * - nothing of the prompt where that was not run to its end; with reuse_prefix
- *   perhaps what both have in common;
- * - all but the last token where that was to be run;
- * - all where a stage of the sampler ended the choice of the next token.
- *
- * The sampler accepts the tokens of the prompt (ember_sampler_accept) and each
- * token that is generated: penalties count them all. With reuse_prefix the
- * prompt takes the place of all that was accepted before. ember_generator_new
- * is the same generation in pull form.
- *
- * @param context the context; not NULL
- * @param prompt the prompt; empty: continue what the sequence holds, UTF-8; may
- *   be NULL if `prompt_len` is 0
- * @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
- * @param options how to generate; NULL: the defaults
- * @param sampler chooses the tokens; NULL: greedy
- * @param callback receives each event, on the calling thread; not NULL
- * @param user_data handed to the callback as it is; may be NULL
- * @param out_result receives what the generation did; set its struct_size
- *   first; NULL: not wanted
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Ownership: `options` may be freed after the call.
- * - Threads: One call at a time for `context` and `sampler`; a second gives
- *   EMBER_E_BUSY, from the callback too. Freeing either in the callback does
- *   nothing but write a line to the log.
- * - Errors: EMBER_E_CONTEXT_FULL when the prompt does not fit (the sequence is
- *   as before, but for what reuse_prefix lets it forget), or when the pages of
- *   the KV cache are used up later (what was run stays); EMBER_E_UNSUPPORTED
- *   for an encoder or a model without a tokenizer; EMBER_E_INVALID_ARGUMENT,
- *   EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY. A cancel token is no error:
- *   finish_reason says so.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_generate(
-    struct ember_context *context,
-    const char *prompt,
-    size_t prompt_len,
-    const struct ember_generate_options *options,
-    struct ember_sampler *sampler,
-    ember_event_callback callback,
-    void *user_data,
-    struct ember_generate_result *out_result,
-    struct ember_error **err);
-
-/**
- * Generates text behind a prompt of token ids, and hands each event to a
- * callback; see ember_generate. Nothing is added to the prompt. The model needs
- * no tokenizer, unless there are stop strings or an echo.
- *
- * @param context the context; not NULL
- * @param tokens the token ids of the prompt; may be NULL if `n_tokens` is 0
- * @param n_tokens number of `tokens`
- * @param options how to generate; NULL: the defaults
- * @param sampler chooses the tokens; NULL: greedy
- * @param callback receives each event, on the calling thread; not NULL
- * @param user_data handed to the callback as it is; may be NULL
- * @param out_result receives what the generation did; set its struct_size
- *   first; NULL: not wanted
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Ownership: `options` may be freed after the call.
- * - Threads: One call at a time for `context` and `sampler`; a second gives
- *   EMBER_E_BUSY, from the callback too.
- * - Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist; else as
- *   ember_generate.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_generate_tokens(
-    struct ember_context *context,
-    const uint32_t *tokens,
-    size_t n_tokens,
-    const struct ember_generate_options *options,
-    struct ember_sampler *sampler,
-    ember_event_callback callback,
-    void *user_data,
-    struct ember_generate_result *out_result,
-    struct ember_error **err);
-
-/**
- * Prepares a generation whose events ember_generator_next gives one by one; it
- * does what ember_generate does. **A prompt made by ember_chat_apply_template
- * needs ember_generate_options_set_parse_special.** The first event runs the
- * prompt. Between two events the context may do other work, such as generators
- * on its other sequences. If the generator's own sequence is changed meanwhile,
- * the next event is EMBER_E_INVALID_ARGUMENT.
- *
- * @param context the context; not NULL
- * @param prompt the prompt; empty: continue what the sequence holds, UTF-8; may
- *   be NULL if `prompt_len` is 0
- * @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
- * @param options how to generate; NULL: the defaults
- * @param sampler chooses the tokens; NULL: greedy
- * @param out receives the generator; not NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Ownership: The caller frees `*out` with ember_generator_free. `options` may
- *   be freed after the call. The generator keeps `context` and `sampler` alive;
- *   they may be freed in any order.
- * - Threads: One call at a time for `context`, `options` and `sampler`; a
- *   second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT when there is nothing to continue, or the
- *   sequence is out of range; EMBER_E_UNSUPPORTED for an encoder or a model
- *   without a tokenizer; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_generator_new(
-    struct ember_context *context,
-    const char *prompt,
-    size_t prompt_len,
-    const struct ember_generate_options *options,
-    struct ember_sampler *sampler,
-    struct ember_generator **out,
-    struct ember_error **err);
-
-/**
- * Prepares a generation behind a prompt of token ids; see ember_generator_new.
- * Nothing is added to the prompt. The model needs no tokenizer, unless there
- * are stop strings or an echo.
- *
- * @param context the context; not NULL
- * @param tokens the token ids of the prompt; may be NULL if `n_tokens` is 0
- * @param n_tokens number of `tokens`
- * @param options how to generate; NULL: the defaults
- * @param sampler chooses the tokens; NULL: greedy
- * @param out receives the generator; not NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Ownership: The caller frees `*out` with ember_generator_free. `options` may
- *   be freed after the call. The generator keeps `context` and `sampler` alive;
- *   they may be freed in any order.
- * - Threads: One call at a time for `context`, `options` and `sampler`; a
- *   second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist; else as
- *   ember_generator_new.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_generator_new_tokens(
-    struct ember_context *context,
-    const uint32_t *tokens,
-    size_t n_tokens,
-    const struct ember_generate_options *options,
-    struct ember_sampler *sampler,
-    struct ember_generator **out,
-    struct ember_error **err);
-
-/**
- * Frees a generator. What was generated stays in the context's sequence, but
- * for the token of the last event, which the next call would have run: begin
- * the next prompt with it where no token shall be missing.
- *
- * @param generator the generator; may be NULL
- *
- * - Threads: Any thread. While a call is using the generator (on another
- *   thread) it is not freed, and the log says so: free it afterwards.
- */
-void ember_generator_free(struct ember_generator *generator);
-
-/**
- * Writes the next event of a generation. The first call runs the prompt, and
- * each call the token of the event before. So take events until EMBER_EVENT_END
- * if the sequence shall hold all of them. After EMBER_EVENT_END it comes again
- * and again. After an error the next call tries again. The sequence is then as
- * it was, but for what reuse_prefix and a shift let it forget, and for what was
- * run already where choosing the next token fails.
- *
- * @param generator the generator; not NULL
- * @param event receives the event; set its struct_size first; not NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Ownership: What the event points to stays until the next call with the
- *   generator, or its free.
- * - Threads: One call at a time for `generator`, its context and its sampler; a
- *   second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_CONTEXT_FULL when the prompt does not fit, or no page is
- *   left; EMBER_E_INVALID_ARGUMENT when the sequence was changed by other
- *   calls, and for logits that are NaN; EMBER_E_NOMEM; EMBER_E_BUSY. A cancel
- *   token is no error: it gives EMBER_EVENT_END.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_generator_next(
-    struct ember_generator *generator,
-    struct ember_event *event,
-    struct ember_error **err);
-
-/**
- * Writes what a generation did so far. Its finish_reason is EMBER_FINISH_NONE
- * before EMBER_EVENT_END.
- *
- * @param generator the generator; not NULL
- * @param out receives the counters; set its struct_size first; not NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: One call at a time for `generator`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_generator_usage(
-    const struct ember_generator *generator,
-    struct ember_generate_result *out,
     struct ember_error **err);
 
 /** @} */
@@ -3918,7 +3942,10 @@ ember_status ember_completions_rank(
  * @{
  */
 
-/** As the seed of a sampler: a random one. */
+/**
+ * As the seed of a sampler: a random seed. The value is that of 64 set bits:
+ * see EMBER_NUL_TERMINATED for languages whose numbers are doubles.
+ */
 #define EMBER_SEED_RANDOM UINT64_MAX
 
 /**
@@ -3998,6 +4025,127 @@ ember_status ember_model_sampler(
  *   it afterwards.
  */
 void ember_sampler_free(struct ember_sampler *sampler);
+
+/**
+ * Chooses a token from logits. ember_sampler_accept makes it part of the text.
+ *
+ * @param sampler the sampler; not NULL
+ * @param logits a number for each token id; -INFINITY rules a token out, and
+ *   +INFINITY all tokens that have less; not NULL
+ * @param n number of `logits`, 1 to 16777215
+ * @param out receives the token id; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for no logits or too many, a NaN, or
+ *   logits that rule every token out; EMBER_E_CANCELLED by a stage's callback;
+ *   EMBER_E_NOMEM; EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_sampler_sample(
+    struct ember_sampler *sampler,
+    const float *logits,
+    size_t n,
+    uint32_t *out,
+    struct ember_error **err);
+
+/**
+ * Tells the stages that look back that a token is now part of the text.
+ * ember_sampler_sample accepts nothing by itself; a prompt's tokens may be
+ * accepted too. A stage that is added later does not see the token, unless an
+ * earlier one looks back as far.
+ *
+ * @param sampler the sampler; not NULL
+ * @param token the token id
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_sampler_accept(
+    struct ember_sampler *sampler,
+    uint32_t token,
+    struct ember_error **err);
+
+/**
+ * Starts a sampler over, as if it were new: the random numbers, and what was
+ * accepted. The stages stay.
+ *
+ * @param sampler the sampler; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_sampler_reset(
+    struct ember_sampler *sampler,
+    struct ember_error **err);
+
+/**
+ * Copies a sampler: its stages and their state, its random numbers where they
+ * stand.
+ *
+ * @param sampler the sampler; not NULL
+ * @param out receives the copy; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller frees `*out` with ember_sampler_free.
+ * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_sampler_clone(
+    const struct ember_sampler *sampler,
+    struct ember_sampler **out,
+    struct ember_error **err);
+
+/**
+ * Gives the seed of a sampler's random numbers.
+ *
+ * @param sampler the sampler; not NULL
+ * @param out receives the seed; for a sampler made with EMBER_SEED_RANDOM the
+ *   one that was taken; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_sampler_seed(
+    const struct ember_sampler *sampler,
+    uint64_t *out,
+    struct ember_error **err);
+
+/**
+ * Says how far the text is that follows a constraint of the sampler; of several
+ * constraints, the one furthest from its end.
+ *
+ * @param sampler the sampler; not NULL
+ * @param out receives an ember_constraint_progress; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_sampler_progress(
+    const struct ember_sampler *sampler,
+    int32_t *out,
+    struct ember_error **err);
 
 /**
  * Adds a stage that keeps only the most probable token; of equals the one with
@@ -4204,6 +4352,26 @@ ember_status ember_sampler_add_penalties(
     float repeat,
     float frequency,
     float presence,
+    struct ember_error **err);
+
+/**
+ * Sets which tokens `frequency` and `presence` of ember_sampler_add_penalties
+ * count. `repeat` always counts all.
+ *
+ * @param sampler the sampler; not NULL
+ * @param generated_only true: those generated since the last one of a prompt,
+ *   as OpenAI's API has it; false, the default: all that were accepted
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_sampler_set_penalties_generated_only(
+    struct ember_sampler *sampler,
+    bool generated_only,
     struct ember_error **err);
 
 /**
@@ -4475,147 +4643,6 @@ ember_status ember_sampler_add_infill(
     const struct ember_model *model,
     struct ember_error **err);
 
-/**
- * Sets which tokens `frequency` and `presence` of ember_sampler_add_penalties
- * count. `repeat` always counts all.
- *
- * @param sampler the sampler; not NULL
- * @param generated_only true: those generated since the last one of a prompt,
- *   as OpenAI's API has it; false, the default: all that were accepted
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_sampler_set_penalties_generated_only(
-    struct ember_sampler *sampler,
-    bool generated_only,
-    struct ember_error **err);
-
-/**
- * Says how far the text is that follows a constraint of the sampler; of several
- * constraints, the one furthest from its end.
- *
- * @param sampler the sampler; not NULL
- * @param out receives an ember_constraint_progress; not NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_sampler_progress(
-    const struct ember_sampler *sampler,
-    int32_t *out,
-    struct ember_error **err);
-
-/**
- * Tells the stages that look back that a token is now part of the text.
- * ember_sampler_sample accepts nothing by itself; a prompt's tokens may be
- * accepted too. A stage that is added later does not see the token, unless an
- * earlier one looks back as far.
- *
- * @param sampler the sampler; not NULL
- * @param token the token id
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_sampler_accept(
-    struct ember_sampler *sampler,
-    uint32_t token,
-    struct ember_error **err);
-
-/**
- * Copies a sampler: its stages and their state, its random numbers where they
- * stand.
- *
- * @param sampler the sampler; not NULL
- * @param out receives the copy; not NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Ownership: The caller frees `*out` with ember_sampler_free.
- * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_sampler_clone(
-    const struct ember_sampler *sampler,
-    struct ember_sampler **out,
-    struct ember_error **err);
-
-/**
- * Gives the seed of a sampler's random numbers.
- *
- * @param sampler the sampler; not NULL
- * @param out receives the seed; for a sampler made with EMBER_SEED_RANDOM the
- *   one that was taken; not NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_sampler_seed(
-    const struct ember_sampler *sampler,
-    uint64_t *out,
-    struct ember_error **err);
-
-/**
- * Starts a sampler over, as if it were new: the random numbers, and what was
- * accepted. The stages stay.
- *
- * @param sampler the sampler; not NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_sampler_reset(
-    struct ember_sampler *sampler,
-    struct ember_error **err);
-
-/**
- * Chooses a token from logits. ember_sampler_accept makes it part of the text.
- *
- * @param sampler the sampler; not NULL
- * @param logits a number for each token id; -INFINITY rules a token out, and
- *   +INFINITY all tokens that have less; not NULL
- * @param n number of `logits`, 1 to 16777215
- * @param out receives the token id; not NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT for no logits or too many, a NaN, or
- *   logits that rule every token out; EMBER_E_CANCELLED by a stage's callback;
- *   EMBER_E_NOMEM; EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_sampler_sample(
-    struct ember_sampler *sampler,
-    const float *logits,
-    size_t n,
-    uint32_t *out,
-    struct ember_error **err);
-
 /** @} */
 
 /* ==========================================================================
@@ -4704,145 +4731,6 @@ typedef enum ember_constraint_progress ember_constraint_progress;
 typedef int32_t ember_constraint_progress;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
-
-/**
- * Makes options for a constraint, with their defaults.
- *
- * @param out receives the options; not NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Ownership: The caller frees `*out` with ember_constraint_options_free.
- * - Threads: Any thread, also several at the same time.
- * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_constraint_options_new(
-    struct ember_constraint_options **out,
-    struct ember_error **err);
-
-/**
- * Frees options. Constraints made with them stay as they are.
- *
- * @param options the options; may be NULL
- *
- * - Threads: Any thread; no other call may use the options.
- */
-void ember_constraint_options_free(struct ember_constraint_options *options);
-
-/**
- * Limits white space between two parts of JSON. White space within strings is
- * text.
- *
- * @param options the options to change; not NULL
- * @param whitespace the most characters, 256 at most; 0: none, so that JSON is
- *   as short as it can be; default: 32
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY. A number above 256 is an
- *   error where the constraint is made.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_constraint_options_set_whitespace(
-    struct ember_constraint_options *options,
-    uint32_t whitespace,
-    struct ember_error **err);
-
-/**
- * Adds a text that starts the constraint: what comes before it is free. For
- * text behind what a model thinks give the mark that ends its thought
- * (`</think>`). Ember finds it however the model cuts it into tokens, also
- * where it is the text of a control token. What follows it within its last
- * token is the beginning of what the constraint describes. Of several triggers,
- * 16 at most, the one that is complete first counts. A text without a trigger
- * is never under the constraint: ember_generate_result says
- * EMBER_CONSTRAINT_WAITING. Without triggers the constraint begins with the
- * first token.
- *
- * @param options the options to change; not NULL
- * @param text the trigger, 1 to 256 bytes; not NULL, UTF-8
- * @param text_len length of `text` in bytes, or EMBER_NUL_TERMINATED
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Ownership: Ember copies `text`.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT for an empty text; EMBER_E_UTF8,
- *   EMBER_E_NOMEM, EMBER_E_BUSY. A text that is too long, or too many, are
- *   errors where the constraint is made.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_constraint_options_add_trigger_text(
-    struct ember_constraint_options *options,
-    const char *text,
-    size_t text_len,
-    struct ember_error **err);
-
-/**
- * Adds a token that starts the constraint; see
- * ember_constraint_options_add_trigger_text.
- *
- * @param options the options to change; not NULL
- * @param token the token id; no token that ends a text
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY. A token that does not exist
- *   is an error where the constraint is made.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_constraint_options_add_trigger_token(
-    struct ember_constraint_options *options,
-    uint32_t token,
-    struct ember_error **err);
-
-/**
- * Sets what follows a complete constraint. Needs a trigger.
- *
- * @param options the options to change; not NULL
- * @param repeat true: the text is free again until the next trigger, behind
- *   which the constraint holds anew; false, the default: the text ends
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_constraint_options_set_repeat(
-    struct ember_constraint_options *options,
-    bool repeat,
-    struct ember_error **err);
-
-/**
- * Limits the work or memory of a constraint. Where a limit is reached, making
- * the constraint fails, or the generation ends with an error.
- *
- * @param options the options to change; not NULL
- * @param limit an ember_constraint_limit
- * @param value the limit, in the unit that ember_constraint_limit says
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT for a limit that does not exist;
- *   EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_constraint_options_set_limit(
-    struct ember_constraint_options *options,
-    int32_t limit,
-    uint64_t value,
-    struct ember_error **err);
 
 /**
  * Makes a constraint: the text is JSON that a JSON Schema describes (drafts 4
@@ -5005,6 +4893,145 @@ ember_status ember_constraint_new_choices(
  * - Threads: Any thread; no other call may use the handle.
  */
 void ember_constraint_free(struct ember_constraint *constraint);
+
+/**
+ * Makes options for a constraint, with their defaults.
+ *
+ * @param out receives the options; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller frees `*out` with ember_constraint_options_free.
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_constraint_options_new(
+    struct ember_constraint_options **out,
+    struct ember_error **err);
+
+/**
+ * Frees options. Constraints made with them stay as they are.
+ *
+ * @param options the options; may be NULL
+ *
+ * - Threads: Any thread; no other call may use the options.
+ */
+void ember_constraint_options_free(struct ember_constraint_options *options);
+
+/**
+ * Limits white space between two parts of JSON. White space within strings is
+ * text.
+ *
+ * @param options the options to change; not NULL
+ * @param whitespace the most characters, 256 at most; 0: none, so that JSON is
+ *   as short as it can be; default: 32
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY. A number above 256 is an
+ *   error where the constraint is made.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_constraint_options_set_whitespace(
+    struct ember_constraint_options *options,
+    uint32_t whitespace,
+    struct ember_error **err);
+
+/**
+ * Adds a text that starts the constraint: what comes before it is free. For
+ * text behind what a model thinks give the mark that ends its thought
+ * (`</think>`). Ember finds it however the model cuts it into tokens, also
+ * where it is the text of a control token. What follows it within its last
+ * token is the beginning of what the constraint describes. Of several triggers,
+ * 16 at most, the one that is complete first counts. A text without a trigger
+ * is never under the constraint: ember_generate_result says
+ * EMBER_CONSTRAINT_WAITING. Without triggers the constraint begins with the
+ * first token.
+ *
+ * @param options the options to change; not NULL
+ * @param text the trigger, 1 to 256 bytes; not NULL, UTF-8
+ * @param text_len length of `text` in bytes, or EMBER_NUL_TERMINATED
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: Ember copies `text`.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for an empty text; EMBER_E_UTF8,
+ *   EMBER_E_NOMEM, EMBER_E_BUSY. A text that is too long, or too many, are
+ *   errors where the constraint is made.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_constraint_options_add_trigger_text(
+    struct ember_constraint_options *options,
+    const char *text,
+    size_t text_len,
+    struct ember_error **err);
+
+/**
+ * Adds a token that starts the constraint; see
+ * ember_constraint_options_add_trigger_text.
+ *
+ * @param options the options to change; not NULL
+ * @param token the token id; no token that ends a text
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY. A token that does not exist
+ *   is an error where the constraint is made.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_constraint_options_add_trigger_token(
+    struct ember_constraint_options *options,
+    uint32_t token,
+    struct ember_error **err);
+
+/**
+ * Sets what follows a complete constraint. Needs a trigger.
+ *
+ * @param options the options to change; not NULL
+ * @param repeat true: the text is free again until the next trigger, behind
+ *   which the constraint holds anew; false, the default: the text ends
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_constraint_options_set_repeat(
+    struct ember_constraint_options *options,
+    bool repeat,
+    struct ember_error **err);
+
+/**
+ * Limits the work or memory of a constraint. Where a limit is reached, making
+ * the constraint fails, or the generation ends with an error.
+ *
+ * @param options the options to change; not NULL
+ * @param limit an ember_constraint_limit
+ * @param value the limit, in the unit that ember_constraint_limit says
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for a limit that does not exist;
+ *   EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_constraint_options_set_limit(
+    struct ember_constraint_options *options,
+    int32_t limit,
+    uint64_t value,
+    struct ember_error **err);
 
 /** @} */
 
@@ -5178,6 +5205,309 @@ typedef struct ember_chat_format {
     /** Length of thinking_off. */
     size_t thinking_off_len;
 } ember_chat_format;
+
+/**
+ * Writes the text of a conversation as the model was trained on it. The text is
+ * what `apply_chat_template` of the Python package transformers gives.
+ * Templates are bounded in work and memory, whatever a file holds.
+ *
+ * **The text spells control tokens**, and BOS where the template says so.
+ * Generate from it with ember_generate_options_set_parse_special, or tokenize
+ * it with parse_special true and add_special false. Texts of users that spell
+ * control tokens then become these tokens. ember_chat_tokenize has neither
+ * trap.
+ *
+ * @param model the model; not NULL
+ * @param messages a JSON array of objects with "role", "content" and what else
+ *   the template looks at ("tool_calls", "name", "reasoning_content"); not NULL
+ * @param messages_len length of `messages` in bytes, or EMBER_NUL_TERMINATED
+ * @param options the template, tools and variables; NULL: the defaults
+ * @param buffer receives the text, UTF-8 without NUL; may be NULL if `capacity`
+ *   is 0
+ * @param capacity bytes that `buffer` can take; 0 to ask for the number
+ * @param n_needed receives the number of bytes, also with
+ *   EMBER_E_BUFFER_TOO_SMALL; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: `options` may be freed after the call.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for what is not the JSON it must be, and
+ *   for messages that the template refuses (the sentence has the template's own
+ *   words) or fails on; EMBER_E_UNSUPPORTED for a model without a template, and
+ *   in a build without the feature "chat"; EMBER_E_NOT_FOUND for a name that no
+ *   template has; EMBER_E_FORMAT for a template that is broken or takes too
+ *   much; EMBER_E_UTF8, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_chat_apply_template(
+    const struct ember_model *model,
+    const char *messages,
+    size_t messages_len,
+    const struct ember_chat_options *options,
+    uint8_t *buffer,
+    size_t capacity,
+    size_t *n_needed,
+    struct ember_error **err);
+
+/**
+ * Writes the tokens of a conversation as the model was trained on it. Generate
+ * from them with ember_generate_tokens. **No text of a message or tool can
+ * spell a control token**: "<|im_end|>" in what a user typed is text. A
+ * template that looks for such marks in messages ("</think>" in an answer) does
+ * not find them. BOS comes first where the file asks for it, once.
+ *
+ * @param model the model; not NULL
+ * @param messages a JSON array of objects with "role", "content" and what else
+ *   the template looks at ("tool_calls", "name", "reasoning_content"); not NULL
+ * @param messages_len length of `messages` in bytes, or EMBER_NUL_TERMINATED
+ * @param options the template, tools and variables; NULL: the defaults
+ * @param tokens receives the token ids; may be NULL if `capacity` is 0
+ * @param capacity tokens that `tokens` can take; 0 to ask for the number
+ * @param n_needed receives the number of tokens, also with
+ *   EMBER_E_BUFFER_TOO_SMALL; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: `options` may be freed after the call.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: as ember_chat_apply_template; EMBER_E_BUFFER_TOO_SMALL.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_chat_tokenize(
+    const struct ember_model *model,
+    const char *messages,
+    size_t messages_len,
+    const struct ember_chat_options *options,
+    uint32_t *tokens,
+    size_t capacity,
+    size_t *n_needed,
+    struct ember_error **err);
+
+/**
+ * Writes the text of a model's chat template.
+ *
+ * @param model the model; not NULL
+ * @param name the template's name; empty: "default", UTF-8; may be NULL if
+ *   `name_len` is 0
+ * @param name_len length of `name` in bytes, or EMBER_NUL_TERMINATED
+ * @param buffer receives the text, UTF-8 without NUL; may be NULL if `capacity`
+ *   is 0
+ * @param capacity bytes that `buffer` can take; 0 to ask for the number
+ * @param n_needed receives the number of bytes, also with
+ *   EMBER_E_BUFFER_TOO_SMALL; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_UNSUPPORTED for a model without templates;
+ *   EMBER_E_NOT_FOUND for a name that it does not have;
+ *   EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_BUFFER_TOO_SMALL,
+ *   EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_model_chat_template(
+    const struct ember_model *model,
+    const char *name,
+    size_t name_len,
+    uint8_t *buffer,
+    size_t capacity,
+    size_t *n_needed,
+    struct ember_error **err);
+
+/**
+ * Makes a parser for one reply of a model. It finds in the chat template what
+ * the reply looks like: the model's, or that of `options`. Marks are often
+ * special tokens, whose text a generation leaves out by itself: have it write
+ * them with ember_generate_options_set_render_special.
+ *
+ * @param model the model; not NULL
+ * @param options best those that the prompt was written with, so that the names
+ *   of tools are known, and the types of arguments where the format writes none
+ *   down; NULL: the defaults
+ * @param prompt the text that ember_chat_apply_template gave, which may end
+ *   inside a thought; empty: as the template ends it when it has no variables;
+ *   ids of calls are made from it too, UTF-8; may be NULL if `prompt_len` is 0
+ * @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
+ * @param out receives the parser; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller frees `*out` with ember_chat_parser_free. `options`
+ *   may be freed after the call.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for tools or a tool choice that are not
+ *   what they must be, and for the choice of a tool that is none of the tools;
+ *   EMBER_E_UNSUPPORTED for a model without a template, and in a build without
+ *   the feature "chat"; EMBER_E_NOT_FOUND for a name that no template has;
+ *   EMBER_E_FORMAT for a broken template; EMBER_E_UTF8, EMBER_E_NOMEM,
+ *   EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_chat_parser_new(
+    const struct ember_model *model,
+    const struct ember_chat_options *options,
+    const char *prompt,
+    size_t prompt_len,
+    struct ember_chat_parser **out,
+    struct ember_error **err);
+
+/**
+ * Frees a parser.
+ *
+ * @param parser the parser; may be NULL
+ *
+ * - Threads: Any thread; no other call may use the parser.
+ */
+void ember_chat_parser_free(struct ember_chat_parser *parser);
+
+/**
+ * Gives a parser more of the reply. Then take events with
+ * ember_chat_parser_next until there is none. Text after
+ * ember_chat_parser_finish is ignored.
+ *
+ * @param parser the parser; not NULL
+ * @param text the text, of any length, which ends between two code points as
+ *   that of an ember_event does, UTF-8; may be NULL if `text_len` is 0
+ * @param text_len length of `text` in bytes, or EMBER_NUL_TERMINATED
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `parser`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM,
+ *   EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_chat_parser_push(
+    struct ember_chat_parser *parser,
+    const char *text,
+    size_t text_len,
+    struct ember_error **err);
+
+/**
+ * Tells a parser that the reply is over. Text that waited for more comes now,
+ * and a call that is not complete is broken.
+ *
+ * @param parser the parser; not NULL
+ * @param finish_reason the ember_finish_reason of the reply
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `parser`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for EMBER_FINISH_NONE and what is no
+ *   reason; EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_chat_parser_finish(
+    struct ember_chat_parser *parser,
+    int32_t finish_reason,
+    struct ember_error **err);
+
+/**
+ * Writes the next event of a reply.
+ *
+ * @param parser the parser; not NULL
+ * @param event receives the event, EMBER_CHAT_EVENT_NONE when there is none
+ *   now; set its struct_size first; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: What the event points to stays until the next call with the
+ *   parser.
+ * - Threads: One call at a time for `parser`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_chat_parser_next(
+    struct ember_chat_parser *parser,
+    struct ember_chat_event *event,
+    struct ember_error **err);
+
+/**
+ * Says whether the reply is inside a thought now.
+ *
+ * @param parser the parser; not NULL
+ * @param out receives 1 or 0; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `parser`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_chat_parser_is_thinking(
+    const struct ember_chat_parser *parser,
+    uint32_t *out,
+    struct ember_error **err);
+
+/**
+ * Says how the replies of a template are written: what form calls have, what is
+ * around thoughts, and which variable switches them.
+ *
+ * @param parser the parser; not NULL
+ * @param out receives the description; set its struct_size first; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: What `out` points to stays as long as the parser.
+ * - Threads: One call at a time for `parser`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_chat_parser_format(
+    const struct ember_chat_parser *parser,
+    struct ember_chat_format *out,
+    struct ember_error **err);
+
+/**
+ * Makes the constraint of a reply that may call tools, for
+ * ember_generate_options_set_constraint. Every call follows the schema of its
+ * tool. Where the options' tool choice asks for a call, the reply is one. A
+ * conversation (ember_conversation_new) does this by itself. The reply's marks
+ * are often special tokens: see ember_chat_parser_new.
+ *
+ * @param model the model; not NULL
+ * @param options tools and tool choice; NULL: the defaults, which have no tools
+ * @param prompt the text that ember_chat_apply_template gave with the same
+ *   options, which may end inside a thought: then the constraint begins behind
+ *   it; empty: as the template ends it when it has no variables, UTF-8; may be
+ *   NULL if `prompt_len` is 0
+ * @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
+ * @param out receives the constraint; or NULL where there is nothing to
+ *   constrain: without tools, with the choice "none", and where no call has to
+ *   be made in the form "llama3", which has no mark
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller frees `*out` with ember_constraint_free. `options`
+ *   may be freed after the call.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_UNSUPPORTED, by name, for schemas that have what
+ *   constraints or the form of calls have not; EMBER_E_UNSUPPORTED where a call
+ *   has to be made and Ember knows no form of the template, for a model without
+ *   a template, and in builds without the features "chat" and "constraints";
+ *   EMBER_E_INVALID_ARGUMENT for tools and choices that are not what they must
+ *   be; EMBER_E_NOT_FOUND for a name that no template has; EMBER_E_FORMAT for a
+ *   broken template; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_chat_constraint(
+    const struct ember_model *model,
+    const struct ember_chat_options *options,
+    const char *prompt,
+    size_t prompt_len,
+    struct ember_constraint **out,
+    struct ember_error **err);
 
 /**
  * Makes options for a chat template, with their defaults.
@@ -5436,309 +5766,6 @@ ember_status ember_chat_options_set_thinking(
     int32_t thinking,
     struct ember_error **err);
 
-/**
- * Writes the text of a conversation as the model was trained on it. The text is
- * what `apply_chat_template` of the Python package transformers gives.
- * Templates are bounded in work and memory, whatever a file holds.
- *
- * **The text spells control tokens**, and BOS where the template says so.
- * Generate from it with ember_generate_options_set_parse_special, or tokenize
- * it with parse_special true and add_special false. Texts of users that spell
- * control tokens then become these tokens. ember_chat_tokenize has neither
- * trap.
- *
- * @param model the model; not NULL
- * @param messages a JSON array of objects with "role", "content" and what else
- *   the template looks at ("tool_calls", "name", "reasoning_content"); not NULL
- * @param messages_len length of `messages` in bytes, or EMBER_NUL_TERMINATED
- * @param options the template, tools and variables; NULL: the defaults
- * @param buffer receives the text, UTF-8 without NUL; may be NULL if `capacity`
- *   is 0
- * @param capacity bytes that `buffer` can take; 0 to ask for the number
- * @param n_needed receives the number of bytes, also with
- *   EMBER_E_BUFFER_TOO_SMALL; not NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Ownership: `options` may be freed after the call.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT for what is not the JSON it must be, and
- *   for messages that the template refuses (the sentence has the template's own
- *   words) or fails on; EMBER_E_UNSUPPORTED for a model without a template, and
- *   in a build without the feature "chat"; EMBER_E_NOT_FOUND for a name that no
- *   template has; EMBER_E_FORMAT for a template that is broken or takes too
- *   much; EMBER_E_UTF8, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM, EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_chat_apply_template(
-    const struct ember_model *model,
-    const char *messages,
-    size_t messages_len,
-    const struct ember_chat_options *options,
-    uint8_t *buffer,
-    size_t capacity,
-    size_t *n_needed,
-    struct ember_error **err);
-
-/**
- * Writes the tokens of a conversation as the model was trained on it. Generate
- * from them with ember_generate_tokens. **No text of a message or tool can
- * spell a control token**: "<|im_end|>" in what a user typed is text. A
- * template that looks for such marks in messages ("</think>" in an answer) does
- * not find them. BOS comes first where the file asks for it, once.
- *
- * @param model the model; not NULL
- * @param messages a JSON array of objects with "role", "content" and what else
- *   the template looks at ("tool_calls", "name", "reasoning_content"); not NULL
- * @param messages_len length of `messages` in bytes, or EMBER_NUL_TERMINATED
- * @param options the template, tools and variables; NULL: the defaults
- * @param tokens receives the token ids; may be NULL if `capacity` is 0
- * @param capacity tokens that `tokens` can take; 0 to ask for the number
- * @param n_needed receives the number of tokens, also with
- *   EMBER_E_BUFFER_TOO_SMALL; not NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Ownership: `options` may be freed after the call.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
- * - Errors: as ember_chat_apply_template; EMBER_E_BUFFER_TOO_SMALL.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_chat_tokenize(
-    const struct ember_model *model,
-    const char *messages,
-    size_t messages_len,
-    const struct ember_chat_options *options,
-    uint32_t *tokens,
-    size_t capacity,
-    size_t *n_needed,
-    struct ember_error **err);
-
-/**
- * Makes the constraint of a reply that may call tools, for
- * ember_generate_options_set_constraint. Every call follows the schema of its
- * tool. Where the options' tool choice asks for a call, the reply is one. A
- * conversation (ember_conversation_new) does this by itself. The reply's marks
- * are often special tokens: see ember_chat_parser_new.
- *
- * @param model the model; not NULL
- * @param options tools and tool choice; NULL: the defaults, which have no tools
- * @param prompt the text that ember_chat_apply_template gave with the same
- *   options, which may end inside a thought: then the constraint begins behind
- *   it; empty: as the template ends it when it has no variables, UTF-8; may be
- *   NULL if `prompt_len` is 0
- * @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
- * @param out receives the constraint; or NULL where there is nothing to
- *   constrain: without tools, with the choice "none", and where no call has to
- *   be made in the form "llama3", which has no mark
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Ownership: The caller frees `*out` with ember_constraint_free. `options`
- *   may be freed after the call.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_UNSUPPORTED, by name, for schemas that have what
- *   constraints or the form of calls have not; EMBER_E_UNSUPPORTED where a call
- *   has to be made and Ember knows no form of the template, for a model without
- *   a template, and in builds without the features "chat" and "constraints";
- *   EMBER_E_INVALID_ARGUMENT for tools and choices that are not what they must
- *   be; EMBER_E_NOT_FOUND for a name that no template has; EMBER_E_FORMAT for a
- *   broken template; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_chat_constraint(
-    const struct ember_model *model,
-    const struct ember_chat_options *options,
-    const char *prompt,
-    size_t prompt_len,
-    struct ember_constraint **out,
-    struct ember_error **err);
-
-/**
- * Makes a parser for one reply of a model. It finds in the chat template what
- * the reply looks like: the model's, or that of `options`. Marks are often
- * special tokens, whose text a generation leaves out by itself: have it write
- * them with ember_generate_options_set_render_special.
- *
- * @param model the model; not NULL
- * @param options best those that the prompt was written with, so that the names
- *   of tools are known, and the types of arguments where the format writes none
- *   down; NULL: the defaults
- * @param prompt the text that ember_chat_apply_template gave, which may end
- *   inside a thought; empty: as the template ends it when it has no variables;
- *   ids of calls are made from it too, UTF-8; may be NULL if `prompt_len` is 0
- * @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
- * @param out receives the parser; not NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Ownership: The caller frees `*out` with ember_chat_parser_free. `options`
- *   may be freed after the call.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT for tools or a tool choice that are not
- *   what they must be, and for the choice of a tool that is none of the tools;
- *   EMBER_E_UNSUPPORTED for a model without a template, and in a build without
- *   the feature "chat"; EMBER_E_NOT_FOUND for a name that no template has;
- *   EMBER_E_FORMAT for a broken template; EMBER_E_UTF8, EMBER_E_NOMEM,
- *   EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_chat_parser_new(
-    const struct ember_model *model,
-    const struct ember_chat_options *options,
-    const char *prompt,
-    size_t prompt_len,
-    struct ember_chat_parser **out,
-    struct ember_error **err);
-
-/**
- * Frees a parser.
- *
- * @param parser the parser; may be NULL
- *
- * - Threads: Any thread; no other call may use the parser.
- */
-void ember_chat_parser_free(struct ember_chat_parser *parser);
-
-/**
- * Gives a parser more of the reply. Then take events with
- * ember_chat_parser_next until there is none. Text after
- * ember_chat_parser_finish is ignored.
- *
- * @param parser the parser; not NULL
- * @param text the text, of any length, which ends between two code points as
- *   that of an ember_event does, UTF-8; may be NULL if `text_len` is 0
- * @param text_len length of `text` in bytes, or EMBER_NUL_TERMINATED
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: One call at a time for `parser`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM,
- *   EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_chat_parser_push(
-    struct ember_chat_parser *parser,
-    const char *text,
-    size_t text_len,
-    struct ember_error **err);
-
-/**
- * Tells a parser that the reply is over. Text that waited for more comes now,
- * and a call that is not complete is broken.
- *
- * @param parser the parser; not NULL
- * @param finish_reason the ember_finish_reason of the reply
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: One call at a time for `parser`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT for EMBER_FINISH_NONE and what is no
- *   reason; EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_chat_parser_finish(
-    struct ember_chat_parser *parser,
-    int32_t finish_reason,
-    struct ember_error **err);
-
-/**
- * Writes the next event of a reply.
- *
- * @param parser the parser; not NULL
- * @param event receives the event, EMBER_CHAT_EVENT_NONE when there is none
- *   now; set its struct_size first; not NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Ownership: What the event points to stays until the next call with the
- *   parser.
- * - Threads: One call at a time for `parser`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_chat_parser_next(
-    struct ember_chat_parser *parser,
-    struct ember_chat_event *event,
-    struct ember_error **err);
-
-/**
- * Says whether the reply is inside a thought now.
- *
- * @param parser the parser; not NULL
- * @param out receives 1 or 0; not NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: One call at a time for `parser`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_chat_parser_is_thinking(
-    const struct ember_chat_parser *parser,
-    uint32_t *out,
-    struct ember_error **err);
-
-/**
- * Says how the replies of a template are written: what form calls have, what is
- * around thoughts, and which variable switches them.
- *
- * @param parser the parser; not NULL
- * @param out receives the description; set its struct_size first; not NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Ownership: What `out` points to stays as long as the parser.
- * - Threads: One call at a time for `parser`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_chat_parser_format(
-    const struct ember_chat_parser *parser,
-    struct ember_chat_format *out,
-    struct ember_error **err);
-
-/**
- * Writes the text of a model's chat template.
- *
- * @param model the model; not NULL
- * @param name the template's name; empty: "default", UTF-8; may be NULL if
- *   `name_len` is 0
- * @param name_len length of `name` in bytes, or EMBER_NUL_TERMINATED
- * @param buffer receives the text, UTF-8 without NUL; may be NULL if `capacity`
- *   is 0
- * @param capacity bytes that `buffer` can take; 0 to ask for the number
- * @param n_needed receives the number of bytes, also with
- *   EMBER_E_BUFFER_TOO_SMALL; not NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: Any thread, also several at the same time.
- * - Errors: EMBER_E_UNSUPPORTED for a model without templates;
- *   EMBER_E_NOT_FOUND for a name that it does not have;
- *   EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_BUFFER_TOO_SMALL,
- *   EMBER_E_NOMEM.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_model_chat_template(
-    const struct ember_model *model,
-    const char *name,
-    size_t name_len,
-    uint8_t *buffer,
-    size_t capacity,
-    size_t *n_needed,
-    struct ember_error **err);
-
 /** @} */
 
 /* ==========================================================================
@@ -5901,31 +5928,6 @@ ember_status ember_conversation_new(
 void ember_conversation_free(struct ember_conversation *conversation);
 
 /**
- * Adds a message without having it answered, such as the result of a tool, or
- * the messages of a conversation that was held elsewhere.
- *
- * @param conversation the conversation; not NULL
- * @param message a JSON object with `role` (system, developer, user, assistant,
- *   tool) and what else the template takes: `content`, `tool_calls`,
- *   `tool_call_id`, `name`; not NULL
- * @param message_len length of `message` in bytes, or EMBER_NUL_TERMINATED
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: One call at a time for `conversation`; a second gives
- *   EMBER_E_BUSY.
- * - Errors: EMBER_E_BUSY while a reply is under way, too;
- *   EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_conversation_add(
-    struct ember_conversation *conversation,
-    const char *message,
-    size_t message_len,
-    struct ember_error **err);
-
-/**
  * Adds a user's message, has it answered, and hands each event of the reply to
  * a callback. The last event is EMBER_CHAT_EVENT_END; then the reply is a
  * message. A call of a tool ends a reply as a rule: add its result, and ask for
@@ -6036,6 +6038,31 @@ ember_status ember_conversation_abandon(
     struct ember_error **err);
 
 /**
+ * Adds a message without having it answered, such as the result of a tool, or
+ * the messages of a conversation that was held elsewhere.
+ *
+ * @param conversation the conversation; not NULL
+ * @param message a JSON object with `role` (system, developer, user, assistant,
+ *   tool) and what else the template takes: `content`, `tool_calls`,
+ *   `tool_call_id`, `name`; not NULL
+ * @param message_len length of `message` in bytes, or EMBER_NUL_TERMINATED
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `conversation`; a second gives
+ *   EMBER_E_BUSY.
+ * - Errors: EMBER_E_BUSY while a reply is under way, too;
+ *   EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_conversation_add(
+    struct ember_conversation *conversation,
+    const char *message,
+    size_t message_len,
+    struct ember_error **err);
+
+/**
  * Forgets the last turn: the user's last message and all behind it.
  *
  * @param conversation the conversation; not NULL
@@ -6095,76 +6122,6 @@ ember_status ember_conversation_messages(
 ember_status ember_conversation_usage_get(
     const struct ember_conversation *conversation,
     struct ember_conversation_usage *out,
-    struct ember_error **err);
-
-/**
- * Limits the tokens of a thought from now on. Then the thought is closed by the
- * template's own mark, and the answer comes.
- *
- * @param conversation the conversation; not NULL
- * @param n_tokens the most tokens; 0, the default: as many as it takes
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: One call at a time for `conversation`; a second gives
- *   EMBER_E_BUSY.
- * - Errors: EMBER_E_UNSUPPORTED when the template has no marks of thoughts;
- *   EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_conversation_set_thinking_budget(
-    struct ember_conversation *conversation,
-    uint32_t n_tokens,
-    struct ember_error **err);
-
-/**
- * Sets what happens from now on where the conversation becomes longer than its
- * sequence.
- *
- * @param conversation the conversation; not NULL
- * @param when_full an ember_when_full
- * @param n_reserve how many tokens must be free for a reply when it begins; 0:
- *   max_tokens, and a quarter of the sequence at most
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: One call at a time for `conversation`; a second gives
- *   EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_conversation_set_when_full(
-    struct ember_conversation *conversation,
-    int32_t when_full,
-    uint32_t n_reserve,
-    struct ember_error **err);
-
-/**
- * Sets a callback that says how many turns are dropped where the conversation
- * becomes too long. ember_conversation_send and ember_conversation_begin call
- * it.
- *
- * @param conversation the conversation; not NULL
- * @param callback says how many turns are dropped, on the calling thread; NULL:
- *   as few as need be
- * @param user_data handed to the callback as it is; may be NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Ownership: `callback` and `user_data` must stay valid as long as the
- *   conversation, or until others are set.
- * - Threads: One call at a time for `conversation`; a second gives
- *   EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_conversation_set_on_full(
-    struct ember_conversation *conversation,
-    ember_full_callback callback,
-    void *user_data,
     struct ember_error **err);
 
 /**
@@ -6253,6 +6210,76 @@ ember_status ember_conversation_load(
     struct ember_conversation **out,
     struct ember_error **err);
 
+/**
+ * Limits the tokens of a thought from now on. Then the thought is closed by the
+ * template's own mark, and the answer comes.
+ *
+ * @param conversation the conversation; not NULL
+ * @param n_tokens the most tokens; 0, the default: as many as it takes
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `conversation`; a second gives
+ *   EMBER_E_BUSY.
+ * - Errors: EMBER_E_UNSUPPORTED when the template has no marks of thoughts;
+ *   EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_conversation_set_thinking_budget(
+    struct ember_conversation *conversation,
+    uint32_t n_tokens,
+    struct ember_error **err);
+
+/**
+ * Sets what happens from now on where the conversation becomes longer than its
+ * sequence.
+ *
+ * @param conversation the conversation; not NULL
+ * @param when_full an ember_when_full
+ * @param n_reserve how many tokens must be free for a reply when it begins; 0:
+ *   max_tokens, and a quarter of the sequence at most
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `conversation`; a second gives
+ *   EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_conversation_set_when_full(
+    struct ember_conversation *conversation,
+    int32_t when_full,
+    uint32_t n_reserve,
+    struct ember_error **err);
+
+/**
+ * Sets a callback that says how many turns are dropped where the conversation
+ * becomes too long. ember_conversation_send and ember_conversation_begin call
+ * it.
+ *
+ * @param conversation the conversation; not NULL
+ * @param callback says how many turns are dropped, on the calling thread; NULL:
+ *   as few as need be
+ * @param user_data handed to the callback as it is; may be NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: `callback` and `user_data` must stay valid as long as the
+ *   conversation, or until others are set.
+ * - Threads: One call at a time for `conversation`; a second gives
+ *   EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_conversation_set_on_full(
+    struct ember_conversation *conversation,
+    ember_full_callback callback,
+    void *user_data,
+    struct ember_error **err);
+
 /** @} */
 
 /* ==========================================================================
@@ -6311,6 +6338,48 @@ typedef enum ember_fim_order ember_fim_order;
 typedef int32_t ember_fim_order;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
+
+/**
+ * Writes the tokens of a prompt that asks for what stands between two texts.
+ * Give the tokens to ember_generator_new_tokens or ember_engine_submit_tokens;
+ * what is generated fills the gap. The control tokens are the tokenizer's
+ * (ember_tokenizer_info); BOS comes first where it asks for that. Texts spell
+ * no control tokens.
+ *
+ * @param tokenizer the tokenizer; not NULL
+ * @param prefix the text in front of the gap, UTF-8; may be NULL if
+ *   `prefix_len` is 0
+ * @param prefix_len length of `prefix` in bytes, or EMBER_NUL_TERMINATED
+ * @param suffix the text behind the gap, UTF-8; may be NULL if `suffix_len` is
+ *   0
+ * @param suffix_len length of `suffix` in bytes, or EMBER_NUL_TERMINATED
+ * @param options file names and order; NULL: the defaults
+ * @param tokens receives the token ids; may be NULL if `capacity` is 0
+ * @param capacity tokens that `tokens` can take; 0 to ask for the number
+ * @param n_needed receives the number of tokens, also with
+ *   EMBER_E_BUFFER_TOO_SMALL; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: `options` may be freed after the call.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_UNSUPPORTED names the token that a prompt of this kind
+ *   needs and the tokenizer lacks; EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8,
+ *   EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_tokenizer_fim_prompt(
+    const struct ember_tokenizer *tokenizer,
+    const char *prefix,
+    size_t prefix_len,
+    const char *suffix,
+    size_t suffix_len,
+    const struct ember_fim_options *options,
+    uint32_t *tokens,
+    size_t capacity,
+    size_t *n_needed,
+    struct ember_error **err);
 
 /**
  * Makes options for a prompt that asks to fill a gap, with their defaults.
@@ -6429,48 +6498,6 @@ ember_status ember_fim_options_add_file(
     size_t text_len,
     struct ember_error **err);
 
-/**
- * Writes the tokens of a prompt that asks for what stands between two texts.
- * Give the tokens to ember_generator_new_tokens or ember_engine_submit_tokens;
- * what is generated fills the gap. The control tokens are the tokenizer's
- * (ember_tokenizer_info); BOS comes first where it asks for that. Texts spell
- * no control tokens.
- *
- * @param tokenizer the tokenizer; not NULL
- * @param prefix the text in front of the gap, UTF-8; may be NULL if
- *   `prefix_len` is 0
- * @param prefix_len length of `prefix` in bytes, or EMBER_NUL_TERMINATED
- * @param suffix the text behind the gap, UTF-8; may be NULL if `suffix_len` is
- *   0
- * @param suffix_len length of `suffix` in bytes, or EMBER_NUL_TERMINATED
- * @param options file names and order; NULL: the defaults
- * @param tokens receives the token ids; may be NULL if `capacity` is 0
- * @param capacity tokens that `tokens` can take; 0 to ask for the number
- * @param n_needed receives the number of tokens, also with
- *   EMBER_E_BUFFER_TOO_SMALL; not NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Ownership: `options` may be freed after the call.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_UNSUPPORTED names the token that a prompt of this kind
- *   needs and the tokenizer lacks; EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8,
- *   EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM, EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_tokenizer_fim_prompt(
-    const struct ember_tokenizer *tokenizer,
-    const char *prefix,
-    size_t prefix_len,
-    const char *suffix,
-    size_t suffix_len,
-    const struct ember_fim_options *options,
-    uint32_t *tokens,
-    size_t capacity,
-    size_t *n_needed,
-    struct ember_error **err);
-
 /** @} */
 
 /* ==========================================================================
@@ -6494,7 +6521,7 @@ ember_status ember_tokenizer_fim_prompt(
  * @{
  */
 
-/** As a time to wait: without end. */
+/** As a time to wait in milliseconds: without end. */
 #define EMBER_FOREVER UINT32_MAX
 
 /**
@@ -6555,136 +6582,6 @@ typedef struct ember_engine_metrics {
      */
     uint32_t n_free_pages;
 } ember_engine_metrics;
-
-/**
- * Makes options for an engine, with their defaults.
- *
- * @param out receives the options; not NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Ownership: The caller frees `*out` with ember_engine_options_free.
- * - Threads: Any thread, also several at the same time.
- * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_engine_options_new(
-    struct ember_engine_options **out,
-    struct ember_error **err);
-
-/**
- * Frees options. Engines made with them stay as they are.
- *
- * @param options the options; may be NULL
- *
- * - Threads: Any thread; no other call may use the options.
- */
-void ember_engine_options_free(struct ember_engine_options *options);
-
-/**
- * Sets how the engine's context is made: n_ctx is the positions of each
- * request, n_batch the most rows of a step (prompts get 32 in any case);
- * kv_limit and threads are as in a context. The number of sequences, and
- * whether prefixes are kept, are the engine's own options.
- *
- * @param options the options to change; not NULL
- * @param context_options the options; default: those of
- *   ember_context_options_new; not NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Ownership: Ember copies `context_options`.
- * - Threads: One call at a time for `options` and `context_options`; a second
- *   gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_engine_options_set_context_options(
-    struct ember_engine_options *options,
-    const struct ember_context_options *context_options,
-    struct ember_error **err);
-
-/**
- * Sets how many requests run together. More give more tokens in all, fewer to
- * each.
- *
- * @param options the options to change; not NULL
- * @param n_parallel 1 to 4096; default: 8
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_engine_options_set_n_parallel(
-    struct ember_engine_options *options,
-    uint32_t n_parallel,
-    struct ember_error **err);
-
-/**
- * Sets how many requests may wait until one of those that run has ended; more
- * are refused with EMBER_E_QUEUE_FULL. A request waits until the next step in
- * any case.
- *
- * @param options the options to change; not NULL
- * @param max_queue requests, at least 1; default: 256
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_engine_options_set_max_queue(
-    struct ember_engine_options *options,
-    uint32_t max_queue,
-    struct ember_error **err);
-
-/**
- * Sets whether requests that begin alike, such as with the same system prompt,
- * share what was computed for the first of them, as long as it is in the cache.
- * What they give does not change.
- *
- * @param options the options to change; not NULL
- * @param share_prefixes true, the default: they do; false: each is computed
- *   alone
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_engine_options_set_share_prefixes(
-    struct ember_engine_options *options,
-    bool share_prefixes,
-    struct ember_error **err);
-
-/**
- * Sets which threads do the engine's steps.
- *
- * @param options the options to change; not NULL
- * @param thread true: one of the engine's own, on which callbacks then run;
- *   false, the default: the caller's threads, in ember_engine_step and
- *   ember_request_next
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_engine_options_set_thread(
-    struct ember_engine_options *options,
-    bool thread,
-    struct ember_error **err);
 
 /**
  * Makes an engine over a model, with a context of its own. It takes its large
@@ -6818,71 +6715,6 @@ ember_status ember_engine_submit_tokens(
     struct ember_error **err);
 
 /**
- * Does one step on the calling thread: a batch with the next token of each
- * request that runs, and chunks of prompts. Callbacks and requests get its
- * events. A pump is a thread that calls this in a loop, with a timeout after
- * which it looks whether the host has it stop: nothing but a request ends a
- * longer wait. What ends a single request is reported to that request.
- *
- * @param engine the engine; not NULL
- * @param timeout_ms milliseconds to wait for something to do, and for another
- *   thread that does a step; 0: not at all; EMBER_FOREVER: without end
- * @param out_more receives whether there is more to do now; NULL: not wanted
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: Any thread, also several at the same time.
- * - Errors: EMBER_E_BUSY when another thread does steps all the while, the
- *   engine has a thread of its own, or the caller is a callback of the step
- *   under way; EMBER_E_INVALID_ARGUMENT.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_engine_step(
-    struct ember_engine *engine,
-    uint32_t timeout_ms,
-    bool *out_more,
-    struct ember_error **err);
-
-/**
- * Writes what an engine has done since it was made, and how things stand.
- *
- * @param engine the engine; not NULL
- * @param out receives the counters; set its struct_size first; not NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: Any thread, also several at the same time.
- * - Errors: EMBER_E_INVALID_ARGUMENT.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_engine_metrics_get(
-    const struct ember_engine *engine,
-    struct ember_engine_metrics *out,
-    struct ember_error **err);
-
-/**
- * Writes the options in force in the engine's context. n_ctx are the positions
- * of each request, for its prompt and what is generated; n_seq is how many
- * requests run together.
- *
- * @param engine the engine; not NULL
- * @param out receives them; set its struct_size first; not NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: Any thread, also several at the same time.
- * - Errors: EMBER_E_INVALID_ARGUMENT.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_engine_info_get(
-    const struct ember_engine *engine,
-    struct ember_context_info *out,
-    struct ember_error **err);
-
-/**
  * Writes the next event of a request. While it waits and no other thread does
  * the engine's steps, it does them, so that a host needs no other thread; a
  * step that has begun is done to its end, which may be later than the timeout.
@@ -6953,6 +6785,201 @@ ember_status ember_request_usage(
  */
 void ember_request_free(struct ember_request *request);
 
+/**
+ * Does one step on the calling thread: a batch with the next token of each
+ * request that runs, and chunks of prompts. Callbacks and requests get its
+ * events. A pump is a thread that calls this in a loop, with a timeout after
+ * which it looks whether the host has it stop: nothing but a request ends a
+ * longer wait. What ends a single request is reported to that request.
+ *
+ * @param engine the engine; not NULL
+ * @param timeout_ms milliseconds to wait for something to do, and for another
+ *   thread that does a step; 0: not at all; EMBER_FOREVER: without end
+ * @param out_more receives whether there is more to do now; NULL: not wanted
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_BUSY when another thread does steps all the while, the
+ *   engine has a thread of its own, or the caller is a callback of the step
+ *   under way; EMBER_E_INVALID_ARGUMENT.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_engine_step(
+    struct ember_engine *engine,
+    uint32_t timeout_ms,
+    bool *out_more,
+    struct ember_error **err);
+
+/**
+ * Writes what an engine has done since it was made, and how things stand.
+ *
+ * @param engine the engine; not NULL
+ * @param out receives the counters; set its struct_size first; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_INVALID_ARGUMENT.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_engine_metrics_get(
+    const struct ember_engine *engine,
+    struct ember_engine_metrics *out,
+    struct ember_error **err);
+
+/**
+ * Writes the options in force in the engine's context. n_ctx are the positions
+ * of each request, for its prompt and what is generated; n_seq is how many
+ * requests run together.
+ *
+ * @param engine the engine; not NULL
+ * @param out receives them; set its struct_size first; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_INVALID_ARGUMENT.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_engine_info_get(
+    const struct ember_engine *engine,
+    struct ember_context_info *out,
+    struct ember_error **err);
+
+/**
+ * Makes options for an engine, with their defaults.
+ *
+ * @param out receives the options; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller frees `*out` with ember_engine_options_free.
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_engine_options_new(
+    struct ember_engine_options **out,
+    struct ember_error **err);
+
+/**
+ * Frees options. Engines made with them stay as they are.
+ *
+ * @param options the options; may be NULL
+ *
+ * - Threads: Any thread; no other call may use the options.
+ */
+void ember_engine_options_free(struct ember_engine_options *options);
+
+/**
+ * Sets how the engine's context is made: n_ctx is the positions of each
+ * request, n_batch the most rows of a step (prompts get 32 in any case);
+ * kv_limit and threads are as in a context. The number of sequences, and
+ * whether prefixes are kept, are the engine's own options.
+ *
+ * @param options the options to change; not NULL
+ * @param context_options the options; default: those of
+ *   ember_context_options_new; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: Ember copies `context_options`.
+ * - Threads: One call at a time for `options` and `context_options`; a second
+ *   gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_engine_options_set_context_options(
+    struct ember_engine_options *options,
+    const struct ember_context_options *context_options,
+    struct ember_error **err);
+
+/**
+ * Sets how many requests run together. More give more tokens in all, fewer to
+ * each.
+ *
+ * @param options the options to change; not NULL
+ * @param n_parallel 1 to 4096; default: 8
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_engine_options_set_n_parallel(
+    struct ember_engine_options *options,
+    uint32_t n_parallel,
+    struct ember_error **err);
+
+/**
+ * Sets how many requests may wait until one of those that run has ended; more
+ * are refused with EMBER_E_QUEUE_FULL. A request waits until the next step in
+ * any case.
+ *
+ * @param options the options to change; not NULL
+ * @param max_queue requests, at least 1; default: 256
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_engine_options_set_max_queue(
+    struct ember_engine_options *options,
+    uint32_t max_queue,
+    struct ember_error **err);
+
+/**
+ * Sets whether requests that begin alike, such as with the same system prompt,
+ * share what was computed for the first of them, as long as it is in the cache.
+ * What they give does not change.
+ *
+ * @param options the options to change; not NULL
+ * @param share_prefixes true, the default: they do; false: each is computed
+ *   alone
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_engine_options_set_share_prefixes(
+    struct ember_engine_options *options,
+    bool share_prefixes,
+    struct ember_error **err);
+
+/**
+ * Sets which threads do the engine's steps.
+ *
+ * @param options the options to change; not NULL
+ * @param thread true: one of the engine's own, on which callbacks then run;
+ *   false, the default: the caller's threads, in ember_engine_step and
+ *   ember_request_next
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_engine_options_set_thread(
+    struct ember_engine_options *options,
+    bool thread,
+    struct ember_error **err);
+
 /** @} */
 
 /* ==========================================================================
@@ -6972,6 +6999,95 @@ void ember_request_free(struct ember_request *request);
  * @endcode
  * @{
  */
+
+/**
+ * Makes vectors of texts. A text gets the special tokens that the model's texts
+ * begin and end with; the text of a control token is plain text. Texts run in
+ * batches of as many as fit n_batch, without padding. The tokens and logits of
+ * the context's sequences stay as they are, and texts cannot use their pages.
+ * Encoders see a text as a whole, so there it may have n_batch tokens at most
+ * (if n_batch was not set, that is n_ctx up to 65536). A folder of
+ * sentence-transformers may name a default prompt, which is put before each
+ * text, and a max_seq_length, which a text may have at most.
+ *
+ * @param context the context; not NULL
+ * @param texts the texts, UTF-8; may be NULL if `n_texts` is 0
+ * @param lengths length of each text in bytes; NULL: each ends at its NUL
+ * @param n_texts number of `texts`
+ * @param options pooling and so on; NULL: the defaults
+ * @param vectors receives the vectors in the order of the texts, each of
+ *   n_embd_out numbers (ember_model_info), or as many as
+ *   ember_embed_options_set_dimensions says; with EMBER_POOLING_NONE n_embd
+ *   numbers for each token of each text; may be NULL if `capacity` is 0
+ * @param capacity numbers that `vectors` can take; 0 to ask for the number
+ * @param n_needed receives the number of numbers, also with
+ *   EMBER_E_BUFFER_TOO_SMALL; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: `options` may be freed after the call.
+ * - Threads: One call at a time for `context` and `options`; a second gives
+ *   EMBER_E_BUSY.
+ * - Errors: EMBER_E_CONTEXT_FULL for a text that is too long, and
+ *   EMBER_E_INVALID_ARGUMENT for a text without any token and for a vector that
+ *   would hold NaN or infinity (the model's weights overflow), each by the
+ *   text's index; EMBER_E_UNSUPPORTED for a model without a tokenizer;
+ *   EMBER_E_CANCELLED by the context's token; EMBER_E_IO when the model's file
+ *   can no longer be read; EMBER_E_UTF8, EMBER_E_BUFFER_TOO_SMALL,
+ *   EMBER_E_NOMEM, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_embed(
+    struct ember_context *context,
+    const char *const *texts,
+    const size_t *lengths,
+    size_t n_texts,
+    const struct ember_embed_options *options,
+    float *vectors,
+    size_t capacity,
+    size_t *n_needed,
+    struct ember_error **err);
+
+/**
+ * Makes vectors of texts that are token ids already; see ember_embed. Nothing
+ * is added to them, no prompt either.
+ *
+ * @param context the context; not NULL
+ * @param tokens the token ids of all texts, one text behind the other; may be
+ *   NULL if `n_tokens` is 0
+ * @param n_tokens number of `tokens`, of all texts together
+ * @param lengths number of tokens of each text; not NULL
+ * @param n_texts number of texts, and of `lengths`
+ * @param options pooling and so on; NULL: the defaults
+ * @param vectors receives the vectors in the order of the texts, as from
+ *   ember_embed; may be NULL if `capacity` is 0
+ * @param capacity numbers that `vectors` can take; 0 to ask for the number
+ * @param n_needed receives the number of numbers, also with
+ *   EMBER_E_BUFFER_TOO_SMALL; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: `options` may be freed after the call.
+ * - Threads: One call at a time for `context` and `options`; a second gives
+ *   EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for lengths that do not add up to
+ *   `n_tokens`, and for a token that does not exist; else as ember_embed;
+ *   EMBER_E_BUFFER_TOO_SMALL.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_embed_tokens(
+    struct ember_context *context,
+    const uint32_t *tokens,
+    size_t n_tokens,
+    const size_t *lengths,
+    size_t n_texts,
+    const struct ember_embed_options *options,
+    float *vectors,
+    size_t capacity,
+    size_t *n_needed,
+    struct ember_error **err);
 
 /**
  * Makes options for embedding, with their defaults.
@@ -7107,95 +7223,6 @@ ember_status ember_embed_options_set_prompt(
     size_t length,
     struct ember_error **err);
 
-/**
- * Makes vectors of texts. A text gets the special tokens that the model's texts
- * begin and end with; the text of a control token is plain text. Texts run in
- * batches of as many as fit n_batch, without padding. The tokens and logits of
- * the context's sequences stay as they are, and texts cannot use their pages.
- * Encoders see a text as a whole, so there it may have n_batch tokens at most
- * (if n_batch was not set, that is n_ctx up to 65536). A folder of
- * sentence-transformers may name a default prompt, which is put before each
- * text, and a max_seq_length, which a text may have at most.
- *
- * @param context the context; not NULL
- * @param texts the texts, UTF-8; may be NULL if `n_texts` is 0
- * @param lengths length of each text in bytes; NULL: each ends at its NUL
- * @param n_texts number of `texts`
- * @param options pooling and so on; NULL: the defaults
- * @param vectors receives the vectors in the order of the texts, each of
- *   n_embd_out numbers (ember_model_info), or as many as
- *   ember_embed_options_set_dimensions says; with EMBER_POOLING_NONE n_embd
- *   numbers for each token of each text; may be NULL if `capacity` is 0
- * @param capacity numbers that `vectors` can take; 0 to ask for the number
- * @param n_needed receives the number of numbers, also with
- *   EMBER_E_BUFFER_TOO_SMALL; not NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Ownership: `options` may be freed after the call.
- * - Threads: One call at a time for `context` and `options`; a second gives
- *   EMBER_E_BUSY.
- * - Errors: EMBER_E_CONTEXT_FULL for a text that is too long, and
- *   EMBER_E_INVALID_ARGUMENT for a text without any token and for a vector that
- *   would hold NaN or infinity (the model's weights overflow), each by the
- *   text's index; EMBER_E_UNSUPPORTED for a model without a tokenizer;
- *   EMBER_E_CANCELLED by the context's token; EMBER_E_IO when the model's file
- *   can no longer be read; EMBER_E_UTF8, EMBER_E_BUFFER_TOO_SMALL,
- *   EMBER_E_NOMEM, EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_embed(
-    struct ember_context *context,
-    const char *const *texts,
-    const size_t *lengths,
-    size_t n_texts,
-    const struct ember_embed_options *options,
-    float *vectors,
-    size_t capacity,
-    size_t *n_needed,
-    struct ember_error **err);
-
-/**
- * Makes vectors of texts that are token ids already; see ember_embed. Nothing
- * is added to them, no prompt either.
- *
- * @param context the context; not NULL
- * @param tokens the token ids of all texts, one text behind the other; may be
- *   NULL if `n_tokens` is 0
- * @param n_tokens number of `tokens`, of all texts together
- * @param lengths number of tokens of each text; not NULL
- * @param n_texts number of texts, and of `lengths`
- * @param options pooling and so on; NULL: the defaults
- * @param vectors receives the vectors in the order of the texts, as from
- *   ember_embed; may be NULL if `capacity` is 0
- * @param capacity numbers that `vectors` can take; 0 to ask for the number
- * @param n_needed receives the number of numbers, also with
- *   EMBER_E_BUFFER_TOO_SMALL; not NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Ownership: `options` may be freed after the call.
- * - Threads: One call at a time for `context` and `options`; a second gives
- *   EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT for lengths that do not add up to
- *   `n_tokens`, and for a token that does not exist; else as ember_embed;
- *   EMBER_E_BUFFER_TOO_SMALL.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_embed_tokens(
-    struct ember_context *context,
-    const uint32_t *tokens,
-    size_t n_tokens,
-    const size_t *lengths,
-    size_t n_texts,
-    const struct ember_embed_options *options,
-    float *vectors,
-    size_t capacity,
-    size_t *n_needed,
-    struct ember_error **err);
-
 /** @} */
 
 /* ==========================================================================
@@ -7241,116 +7268,6 @@ typedef enum ember_classify_activation ember_classify_activation;
 typedef int32_t ember_classify_activation;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
-
-/**
- * Makes options for classifying and reranking, with their defaults.
- *
- * @param out receives the options; not NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Ownership: The caller frees `*out` with ember_classify_options_free.
- * - Threads: Any thread, also several at the same time.
- * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_classify_options_new(
-    struct ember_classify_options **out,
-    struct ember_error **err);
-
-/**
- * Frees options.
- *
- * @param options the options; may be NULL
- *
- * - Threads: Any thread; no other call may use the options.
- */
-void ember_classify_options_free(struct ember_classify_options *options);
-
-/**
- * Sets what is done to the outputs of the model's head.
- *
- * @param options the options to change; not NULL
- * @param activation an ember_classify_activation; default: EMBER_CLASSIFY_AUTO
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT for another number; EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_classify_options_set_activation(
-    struct ember_classify_options *options,
-    int32_t activation,
-    struct ember_error **err);
-
-/**
- * Sets whether Ember cuts a text that is too long instead of refusing it. Of a
- * query and a document, it leaves the end of the document out.
- *
- * @param options the options to change; not NULL
- * @param truncate true: the text is cut; false, the default: the call fails
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_classify_options_set_truncate(
-    struct ember_classify_options *options,
-    bool truncate,
-    struct ember_error **err);
-
-/**
- * Sets the prompt of rerankers that are decoders. Encoders have no prompt.
- *
- * @param options the options to change; not NULL
- * @param template_text a text with the places `{query}` and `{document}`, each
- *   once, in which texts of control tokens stand for these tokens. Empty, the
- *   default: the model's `tokenizer.chat_template.rerank`, or Qwen3-Reranker's
- *   where a model of that architecture has none; may be NULL if `template_len`
- *   is 0
- * @param template_len length of `template_text` in bytes, or
- *   EMBER_NUL_TERMINATED
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Ownership: Ember copies `template_text`.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM,
- *   EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_classify_options_set_template(
-    struct ember_classify_options *options,
-    const char *template_text,
-    size_t template_len,
-    struct ember_error **err);
-
-/**
- * Sets whether a model without a head is asked for "yes" or "no", and its score
- * is the probability of "yes". Qwen3-Reranker's original folder is such a
- * model; Ember recognizes it by its name too.
- *
- * @param options the options to change; not NULL
- * @param yes_no true: it is asked; false, the default: it is not
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_classify_options_set_yes_no(
-    struct ember_classify_options *options,
-    bool yes_no,
-    struct ember_error **err);
 
 /**
  * Gives each of several texts a score for each label of the model. Texts run
@@ -7482,6 +7399,116 @@ ember_status ember_model_label(
     uint8_t *buffer,
     size_t capacity,
     size_t *n_needed,
+    struct ember_error **err);
+
+/**
+ * Makes options for classifying and reranking, with their defaults.
+ *
+ * @param out receives the options; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: The caller frees `*out` with ember_classify_options_free.
+ * - Threads: Any thread, also several at the same time.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_classify_options_new(
+    struct ember_classify_options **out,
+    struct ember_error **err);
+
+/**
+ * Frees options.
+ *
+ * @param options the options; may be NULL
+ *
+ * - Threads: Any thread; no other call may use the options.
+ */
+void ember_classify_options_free(struct ember_classify_options *options);
+
+/**
+ * Sets what is done to the outputs of the model's head.
+ *
+ * @param options the options to change; not NULL
+ * @param activation an ember_classify_activation; default: EMBER_CLASSIFY_AUTO
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT for another number; EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_classify_options_set_activation(
+    struct ember_classify_options *options,
+    int32_t activation,
+    struct ember_error **err);
+
+/**
+ * Sets whether Ember cuts a text that is too long instead of refusing it. Of a
+ * query and a document, it leaves the end of the document out.
+ *
+ * @param options the options to change; not NULL
+ * @param truncate true: the text is cut; false, the default: the call fails
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_classify_options_set_truncate(
+    struct ember_classify_options *options,
+    bool truncate,
+    struct ember_error **err);
+
+/**
+ * Sets the prompt of rerankers that are decoders. Encoders have no prompt.
+ *
+ * @param options the options to change; not NULL
+ * @param template_text a text with the places `{query}` and `{document}`, each
+ *   once, in which texts of control tokens stand for these tokens. Empty, the
+ *   default: the model's `tokenizer.chat_template.rerank`, or Qwen3-Reranker's
+ *   where a model of that architecture has none; may be NULL if `template_len`
+ *   is 0
+ * @param template_len length of `template_text` in bytes, or
+ *   EMBER_NUL_TERMINATED
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: Ember copies `template_text`.
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM,
+ *   EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_classify_options_set_template(
+    struct ember_classify_options *options,
+    const char *template_text,
+    size_t template_len,
+    struct ember_error **err);
+
+/**
+ * Sets whether a model without a head is asked for "yes" or "no", and its score
+ * is the probability of "yes". Qwen3-Reranker's original folder is such a
+ * model; Ember recognizes it by its name too.
+ *
+ * @param options the options to change; not NULL
+ * @param yes_no true: it is asked; false, the default: it is not
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_classify_options_set_yes_no(
+    struct ember_classify_options *options,
+    bool yes_no,
     struct ember_error **err);
 
 /** @} */
@@ -8243,7 +8270,7 @@ ember_status ember_model_meta_array_bool(
 /**
  * @defgroup ember_memory_use Memory
  * What a model and a context take, in bytes of their large buffers. The
- * estimate tells it before anything is loaded.
+ * estimate says it before anything is loaded.
  *
  * @code{.c}
  * ember_memory memory = {.struct_size = sizeof memory};

@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 
 use super::args::{fill_struct, free_handle, handle, output, output_struct, text};
-use super::chat::{ember_chat_options, options_or_default};
+use super::chat_options::{ember_chat_options, options_or_default};
 #[cfg(feature = "chat")]
 use super::chat_reading::{Parts, Reading};
 #[cfg(not(feature = "chat"))]

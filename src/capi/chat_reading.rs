@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use super::chat::ChatOptions;
+use super::chat_options::ChatOptions;
 use crate::chat::reply::{End, Event, ReplyFormat, ReplyOptions, ReplyParser, ToolChoice, Tools};
 use crate::chat::{room, template_room};
 use crate::error::Result;

@@ -1,7 +1,7 @@
 //! What stands in for `chat_reading` in a build without chat templates: nothing can be made.
 #![forbid(unsafe_code)]
 
-use super::chat::ChatOptions;
+use super::chat_options::ChatOptions;
 use crate::error::{Error, Result};
 use crate::model::LoadedModel;
 

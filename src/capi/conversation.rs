@@ -6,21 +6,22 @@ use std::ops::ControlFlow;
 use super::args::{
     UserData, array, fill, fill_struct, free_handle, handle, optional_struct, output, output_struct, text,
 };
-use super::chat::{ember_chat_options, options_or_default as chat_options_or_default};
+use super::chat_options::{ember_chat_options, options_or_default as chat_options_or_default};
 use super::chat_parser::{ember_chat_event, to_event};
 use super::context::ember_context;
 use super::error::ember_error;
 use super::generate::{from_finish, sampler_or_greedy};
-use super::generate_options::{check_draft, ember_generate_options, options_or_default};
+use super::generate_drafts::check_draft;
+use super::generate_options::{ember_generate_options, options_or_default};
 use super::guard::{guard, guard_value, host};
 use super::handle::{CType, Exclusive, try_into_raw};
 use super::sampler::ember_sampler;
 #[cfg(feature = "chat")]
 use super::talk::Talk;
 #[cfg(not(feature = "chat"))]
-use super::talk_off::{OnFull, Talk, TurnUsage, WhenFull};
+use super::talk_off::{Talk, TurnUsage};
 #[cfg(feature = "chat")]
-use crate::conversation::{OnFull, TurnUsage, WhenFull};
+use crate::conversation::TurnUsage;
 use crate::error::{Error, Result, ember_status};
 use crate::memory::copied_text;
 
@@ -34,20 +35,6 @@ impl CType for ember_conversation {
     type Object = Exclusive<Talk>;
     const TAG: u64 = u64::from_be_bytes(*b"emb:conv");
     const NAME: &'static str = "ember_conversation";
-}
-
-/// What happens where a conversation becomes longer than its sequence.
-#[allow(non_camel_case_types, reason = "the C name")]
-#[repr(i32)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ember_when_full {
-    /// Whole turns are dropped, the oldest first: a user's message and all up to the next one. The system text and the first turn
-    /// stay.
-    EMBER_WHEN_FULL_DROP_OLDEST = 0,
-    /// The same, but the first turn may go too.
-    EMBER_WHEN_FULL_DROP_OLDEST_AND_FIRST = 1,
-    /// The reply is EMBER_E_CONTEXT_FULL.
-    EMBER_WHEN_FULL_REFUSE = 2,
 }
 
 /// What a reply took. Set struct_size to sizeof(ember_conversation_usage) before the call.
@@ -103,32 +90,6 @@ fn to_usage(usage: &TurnUsage) -> ember_conversation_usage {
 #[allow(non_camel_case_types, reason = "the C name")]
 pub type ember_chat_event_callback =
     Option<unsafe extern "C" fn(event: *const ember_chat_event, user_data: *mut c_void) -> i32>;
-
-/// Asked where a conversation becomes too long: it needs `n_tokens`, a sequence holds `n_ctx`, and `n_turns` can be dropped, at least
-/// one. Returns how many are, the oldest first; 0 ends the reply with EMBER_E_CONTEXT_FULL. Asked again where that was not enough.
-/// `user_data` is what was given with the callback. Runs on the calling thread.
-#[allow(non_camel_case_types, reason = "the C name")]
-pub type ember_full_callback =
-    Option<unsafe extern "C" fn(n_tokens: u32, n_ctx: u32, n_turns: u32, user_data: *mut c_void) -> u32>;
-
-fn to_when_full(when_full: i32) -> Result<WhenFull> {
-    use ember_when_full::*;
-    match when_full {
-        w if w == EMBER_WHEN_FULL_DROP_OLDEST as i32 => Ok(WhenFull::DropOldest),
-        w if w == EMBER_WHEN_FULL_DROP_OLDEST_AND_FIRST as i32 => Ok(WhenFull::DropOldestAndFirst),
-        w if w == EMBER_WHEN_FULL_REFUSE as i32 => Ok(WhenFull::Refuse),
-        other => Err(Error::InvalidArgument(format!("when_full is {other}, which is no ember_when_full"))),
-    }
-}
-
-fn to_on_full(callback: ember_full_callback, user_data: UserData) -> Option<OnFull> {
-    let callback = callback?;
-    Some(Box::new(move |n_tokens, n_ctx, n_turns| {
-        let user_data = &user_data;
-        // SAFETY: the host's function with the host's pointer, given together.
-        host(|| unsafe { callback(n_tokens as u32, n_ctx as u32, n_turns as u32, user_data.0) as usize })
-    }))
-}
 
 fn next_event(talk: &mut Talk) -> Result<ember_chat_event> {
     let (parts, end) = talk.next()?;
@@ -409,72 +370,6 @@ pub unsafe extern "C" fn ember_conversation_usage_get(
     err: *mut *mut ember_error,
 ) -> ember_status {
     guard(err, || fill_struct!(out, to_usage(&handle!(conversation).lock("conversation")?.usage())))
-}
-
-/// Limits the tokens of a thought from now on. Then the thought is closed by the template's own mark, and the answer
-/// comes.
-/// - @param conversation the conversation; not NULL
-/// - @param n_tokens the most tokens; 0, the default: as many as it takes
-/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `conversation`; a second gives EMBER_E_BUSY.
-/// - Errors: EMBER_E_UNSUPPORTED when the template has no marks of thoughts; EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
-/// - @return EMBER_OK, or the status of the error
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ember_conversation_set_thinking_budget(
-    conversation: *mut ember_conversation,
-    n_tokens: u32,
-    err: *mut *mut ember_error,
-) -> ember_status {
-    guard(err, || {
-        let budget = (n_tokens > 0).then_some(n_tokens as usize);
-        handle!(conversation).lock("conversation")?.set_thinking_budget(budget)
-    })
-}
-
-/// Sets what happens from now on where the conversation becomes longer than its sequence.
-/// - @param conversation the conversation; not NULL
-/// - @param when_full an ember_when_full
-/// - @param n_reserve how many tokens must be free for a reply when it begins; 0: max_tokens, and a quarter of the
-///   sequence at most
-/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `conversation`; a second gives EMBER_E_BUSY.
-/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
-/// - @return EMBER_OK, or the status of the error
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ember_conversation_set_when_full(
-    conversation: *mut ember_conversation,
-    when_full: i32,
-    n_reserve: u32,
-    err: *mut *mut ember_error,
-) -> ember_status {
-    guard(err, || {
-        let (when_full, reserve) = (to_when_full(when_full)?, (n_reserve > 0).then_some(n_reserve as usize));
-        handle!(conversation).lock("conversation")?.set_when_full(when_full, reserve);
-        Ok(())
-    })
-}
-
-/// Sets a callback that says how many turns are dropped where the conversation becomes too long.
-/// ember_conversation_send and ember_conversation_begin call it.
-/// - @param conversation the conversation; not NULL
-/// - @param callback says how many turns are dropped, on the calling thread; NULL: as few as need be
-/// - @param user_data handed to the callback as it is; may be NULL
-/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Ownership: `callback` and `user_data` must stay valid as long as the conversation, or until others are set.
-/// - Threads: One call at a time for `conversation`; a second gives EMBER_E_BUSY.
-/// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
-/// - @return EMBER_OK, or the status of the error
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ember_conversation_set_on_full(
-    conversation: *mut ember_conversation,
-    callback: ember_full_callback,
-    user_data: *mut c_void,
-    err: *mut *mut ember_error,
-) -> ember_status {
-    guard(err, || {
-        handle!(conversation).lock("conversation")?.set_on_full(to_on_full(callback, UserData(user_data)));
-        Ok(())
-    })
 }
 
 /// Copies a conversation into another sequence of the same context, which gets what this one's holds. Both go on by

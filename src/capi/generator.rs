@@ -9,7 +9,8 @@ use super::error::ember_error;
 use super::generate::{
     ember_event, ember_generate_result, ember_token_logprob, sampler_or_greedy, to_event, to_result,
 };
-use super::generate_options::{check_draft, ember_generate_options, options_or_default};
+use super::generate_drafts::check_draft;
+use super::generate_options::{ember_generate_options, options_or_default};
 use super::guard::{guard, guard_value};
 use super::handle::{CType, Exclusive, try_into_raw};
 use super::sampler::ember_sampler;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::chat::ChatOptions;
+use super::chat_options::ChatOptions;
 use super::chat_reading::{Parts, parts_of};
 use super::context::ContextState;
 use super::handle::Exclusive;

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The header compiles as C99, C11, C23 and C++17 with strict warnings, included twice, and needs no other header. The examples of its
-# sections compile too.
+# sections compile too, and the comments of functions have all their parts.
 set -eu
 cd "$(dirname "$0")/../.."
 
@@ -39,5 +39,6 @@ done
 [ "$n_c" -gt 0 ] || { echo "$0: there is no C compiler" >&2; exit 1; }
 [ "$n_cxx" -gt 0 ] || { echo "$0: there is no C++ compiler" >&2; exit 1; }
 
+python3 tests/capi/sections.py comments
 python3 tests/capi/sections.py examples | "${CC:-cc}" -x c -std=c99 $strict -
 echo "header: $n_c compilations as C and $n_cxx as C++ passed"
