@@ -56,7 +56,8 @@ fn write_header(root: &Path, header: &cbindgen::Bindings) {
     let mut written = Vec::new();
     header.write(&mut written);
     let written = String::from_utf8_lossy(&written);
-    let sections = std::fs::read_to_string(root.join("header/sections.txt")).map_err(|e| format!("header/sections.txt: {e}"));
+    let sections = std::fs::read_to_string(root.join("header/sections.txt"))
+        .map_err(|e| format!("header/sections.txt: {e}"));
     let new = match sections.and_then(|sections| order::order(&written, &sections)) {
         Ok(new) => new,
         Err(e) => {

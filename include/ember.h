@@ -19,9 +19,9 @@
  *    keeps no pointer that it was given after the call.
  *  - Threads: who may call it at the same time. "One call at a time for
  *    `context`" means that a second call gives EMBER_E_BUSY and does nothing.
- *  - Errors: the statuses it gives beside those of every function, which are
- *    EMBER_E_INVALID_ARGUMENT (NULL where an argument is needed, a freed or
- *    foreign handle), EMBER_E_NOMEM and EMBER_E_INTERNAL.
+ *  - Errors: the statuses that it gives, and for what. Any function that can
+ *    fail may give EMBER_E_INVALID_ARGUMENT (NULL where an argument is needed,
+ *    a freed or foreign handle), EMBER_E_NOMEM and EMBER_E_INTERNAL.
  *
  * Rules for every function here:
  *  - A function that can fail returns an ember_status. It writes outputs only
@@ -276,9 +276,9 @@ const char *ember_version_string(void);
  * Says whether the library was built with an optional part. What needs a part
  * that is missing gives EMBER_E_UNSUPPORTED.
  *
- * @param name the part: "chat" (chat templates), "constraints", "hf" (Hugging
- *   Face folders), "tokenizers" (GGUF files whose text is normalized as BERT's
- *   or Qwen's), UTF-8; may be NULL if `name_len` is 0
+ * @param name the part: "chat" (chat templates), UTF-8, "constraints", "hf"
+ *   (Hugging Face folders), "tokenizers" (GGUF files whose text is normalized
+ *   as BERT's or Qwen's); may be NULL if `name_len` is 0
  * @param name_len length of `name` in bytes, or EMBER_NUL_TERMINATED
  *
  * - Threads: Any thread, also several at the same time.
@@ -464,11 +464,15 @@ typedef int32_t ember_log_level;
 #endif // __cplusplus
 
 /**
- * Receives one line of the log: its level (an ember_log_level), its text of
- * `len` bytes without a line end, and the `user_data` given with the callback.
- * Runs on the thread whose call logs. It may call Ember; lines that arise from
- * such calls are dropped. It must return: no exception of C++ may leave it, and
- * no longjmp.
+ * Receives one line of the log, on the thread whose call logs. It may call
+ * Ember; lines that arise from such calls are dropped. It must return: no
+ * exception of C++ may leave it, and no longjmp.
+ *
+ * @param level an ember_log_level
+ * @param text the line, UTF-8 without a line end or NUL, valid until the
+ *   callback returns
+ * @param len length of `text` in bytes
+ * @param user_data what was given with the callback
  */
 typedef void (*ember_log_callback)(
     int32_t level,
@@ -698,9 +702,10 @@ typedef int32_t ember_pack;
 #endif // __cplusplus
 
 /**
- * Called when bytes that were lent are not needed any more, with the
- * `user_data` given for it. Runs on the thread that gives the last of what uses
- * them back.
+ * Takes back bytes that were lent (ember_model_load_borrowed). It runs on the
+ * thread that gives the last of what uses them back.
+ *
+ * @param user_data what was given with the callback
  */
 typedef void (*ember_release_callback)(void *user_data);
 
@@ -777,18 +782,25 @@ typedef struct ember_model_info {
 } ember_model_info;
 
 /**
- * Receives how far the loading is: `done` goes from 0 to 1, and `user_data` is
- * what was given with the callback. Runs on the thread that loads. Returning
- * anything but 0 ends the loading with EMBER_E_CANCELLED.
+ * Receives how far a load is, on the thread that loads.
+ *
+ * @param done how much is done, from 0 to 1
+ * @param user_data what was given with the callback
+ *
+ * @return 0 to go on; anything else ends the load with EMBER_E_CANCELLED
  */
 typedef int32_t (*ember_progress_callback)(float done, void *user_data);
 
 /**
- * Gives `size` bytes, all zero, at an address that is a multiple of `alignment`
- * (a power of two; with another address the call fails with
- * EMBER_E_INVALID_ARGUMENT), or NULL when there are none left. `user_data` is
- * what was given with the callback. Runs on any thread, also on several at the
- * same time.
+ * Gives memory to Ember, all bytes zero. It runs on any thread, also on several
+ * at the same time.
+ *
+ * @param size number of bytes
+ * @param alignment a power of two that the address must be a multiple of; with
+ *   another address the call fails with EMBER_E_INVALID_ARGUMENT
+ * @param user_data what was given with the callback
+ *
+ * @return the address, or NULL when there is no memory left
  */
 typedef void *(*ember_allocate_callback)(
     size_t size,
@@ -796,8 +808,13 @@ typedef void *(*ember_allocate_callback)(
     void *user_data);
 
 /**
- * Takes back what an ember_allocate_callback gave for the same `size` and
- * `alignment`. Runs on any thread.
+ * Takes back memory that an ember_allocate_callback gave. It runs on any
+ * thread, also on several at the same time.
+ *
+ * @param block the address
+ * @param size the number of bytes that was asked for
+ * @param alignment the alignment that was asked for
+ * @param user_data what was given with the callback
  */
 typedef void (*ember_deallocate_callback)(
     void *block,
@@ -808,10 +825,10 @@ typedef void (*ember_deallocate_callback)(
 /**
  * Loads a model from a GGUF file or a Hugging Face folder.
  *
- * @param path a GGUF file; one of several (`NAME-00001-of-00003.gguf`, any of
- *   them), whose others lie in the same folder; or a folder with `config.json`
- *   and `model.safetensors`, or with several safetensors files and their index,
- *   UTF-8; not NULL
+ * @param path a GGUF file, UTF-8; one of several (`NAME-00001-of-00003.gguf`,
+ *   any of them), whose others lie in the same folder; or a folder with
+ *   `config.json` and `model.safetensors`, or with several safetensors files
+ *   and their index; not NULL
  * @param path_len length of `path` in bytes, or EMBER_NUL_TERMINATED
  * @param options how to load; NULL: the defaults
  * @param out receives the model with one reference; not NULL
@@ -1013,7 +1030,7 @@ ember_status ember_model_info_get(
  * Names the instruction-set level that the model's contexts compute with, for
  * example "avx512". Contexts with EMBER_BACKEND_SCALAR do not use it.
  *
- * @param model the model; not NULL
+ * @param model the model; may be NULL
  *
  * - Ownership: The text is static and never freed.
  * - Threads: Any thread, also several at the same time.
@@ -1084,8 +1101,9 @@ ember_status ember_model_options_set_use_mmap(
  *
  * @param options the options to change; not NULL
  * @param isa the highest level that may be used, for example "scalar" or "avx2"
- *   (ember_build_info lists those of this machine); one above them changes
- *   nothing; empty, the default: no limit, UTF-8; may be NULL if `isa_len` is 0
+ *   (ember_build_info lists those of this machine), UTF-8; one above them
+ *   changes nothing; empty, the default: no limit; may be NULL if `isa_len` is
+ *   0
  * @param isa_len length of `isa` in bytes, or EMBER_NUL_TERMINATED
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
@@ -3000,12 +3018,17 @@ typedef struct ember_generate_result {
 } ember_generate_result;
 
 /**
- * Receives an event of a generation, valid during the call, and the `user_data`
- * given with the callback. Returning anything but 0 ends the generation; no
- * more events come then. Runs on the calling thread. It must return: an
- * exception of C++ that leaves it, or a longjmp out of it, is undefined
- * behaviour, since the library has no way to clean up. Catch everything inside,
- * keep it in `user_data`, and return 1.
+ * Receives an event of a generation. It runs on the calling thread; with an
+ * engine, on the thread that does the step. It must return: an exception of C++
+ * that leaves it, or a longjmp out of it, is undefined behaviour, since the
+ * library has no way to clean up. Catch everything inside, keep it in
+ * `user_data`, and return 1.
+ *
+ * @param event the event, valid until the callback returns
+ * @param user_data what was given with the callback
+ *
+ * @return 0 to go on; anything else ends the generation, and no more events
+ *   come
  */
 typedef int32_t (*ember_event_callback)(
     const struct ember_event *event,
@@ -3046,7 +3069,7 @@ typedef int32_t (*ember_event_callback)(
  * is the same generation in pull form.
  *
  * @param context the context; not NULL
- * @param prompt the prompt; empty: continue what the sequence holds, UTF-8; may
+ * @param prompt the prompt, UTF-8; empty: continue what the sequence holds; may
  *   be NULL if `prompt_len` is 0
  * @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
  * @param options how to generate; NULL: the defaults
@@ -3127,7 +3150,7 @@ ember_status ember_generate_tokens(
  * the next event is EMBER_E_INVALID_ARGUMENT.
  *
  * @param context the context; not NULL
- * @param prompt the prompt; empty: continue what the sequence holds, UTF-8; may
+ * @param prompt the prompt, UTF-8; empty: continue what the sequence holds; may
  *   be NULL if `prompt_len` is 0
  * @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
  * @param options how to generate; NULL: the defaults
@@ -3377,7 +3400,7 @@ ember_status ember_generate_options_set_ignore_eog(
  * first counts, of those complete with the same token the longest.
  *
  * @param options the options to change; not NULL
- * @param stop the stop string, not empty, UTF-8; not NULL
+ * @param stop the stop string, UTF-8, not empty; not NULL
  * @param stop_len length of `stop` in bytes, or EMBER_NUL_TERMINATED
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
@@ -3736,7 +3759,7 @@ ember_status ember_generate_options_set_draft(
  * out.
  *
  * @param context the context; not NULL
- * @param prompt the prompt, not empty, UTF-8; may be NULL if `prompt_len` is 0
+ * @param prompt the prompt, UTF-8, not empty; may be NULL if `prompt_len` is 0
  * @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
  * @param n number of completions; the context needs s + `n` sequences
  *   (ember_context_options_set_n_seq)
@@ -3949,12 +3972,17 @@ ember_status ember_completions_rank(
 #define EMBER_SEED_RANDOM UINT64_MAX
 
 /**
- * Looks at the `n` candidates that the stages before have left, at least one:
- * token ids in ascending order, and their logits, which it may change;
- * -INFINITY rules a token out, NaN and INFINITY are refused. `user_data` is
- * what was given with the callback. Returning anything but 0 ends the call with
- * EMBER_E_CANCELLED, and a generation with EMBER_FINISH_CANCELLED. Runs on the
- * thread that samples.
+ * Looks at the candidates that the stages before have left, and may change
+ * their logits. It runs on the thread that samples.
+ *
+ * @param tokens the token ids in ascending order
+ * @param logits the logit of each token, which may be changed; -INFINITY rules
+ *   a token out, NaN and INFINITY are refused
+ * @param n number of candidates, at least 1
+ * @param user_data what was given with the callback
+ *
+ * @return 0 to go on; anything else ends the call with EMBER_E_CANCELLED, and a
+ *   generation with EMBER_FINISH_CANCELLED
  */
 typedef int32_t (*ember_candidates_callback)(
     const uint32_t *tokens,
@@ -4145,6 +4173,33 @@ ember_status ember_sampler_seed(
 ember_status ember_sampler_progress(
     const struct ember_sampler *sampler,
     int32_t *out,
+    struct ember_error **err);
+
+/**
+ * Adds a stage for filling a gap in a text, which ends a generation where no
+ * continuation is likely. Where the tokens that end one are likely as against
+ * the number of candidates, they alone are left. Otherwise tokens whose texts
+ * begin with another candidate's are merged with it, and tokens with less than
+ * a fifth of the probability go. When none is left, the end of a turn (or of
+ * the text) is chosen, whether it was among the candidates or not. The stage
+ * stands behind top-k and top-p as a rule.
+ *
+ * @param sampler the sampler; not NULL
+ * @param model the model to sample for; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: Ember keeps nothing of `model`.
+ * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Errors: EMBER_E_UNSUPPORTED for a model without a tokenizer or without a
+ *   token that ends a text; EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM,
+ *   EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_sampler_add_infill(
+    struct ember_sampler *sampler,
+    const struct ember_model *model,
     struct ember_error **err);
 
 /**
@@ -4616,33 +4671,6 @@ ember_status ember_sampler_add_constraint(
     const struct ember_constraint *constraint,
     struct ember_error **err);
 
-/**
- * Adds a stage for filling a gap in a text, which ends a generation where no
- * continuation is likely. Where the tokens that end one are likely as against
- * the number of candidates, they alone are left. Otherwise tokens whose texts
- * begin with another candidate's are merged with it, and tokens with less than
- * a fifth of the probability go. When none is left, the end of a turn (or of
- * the text) is chosen, whether it was among the candidates or not. The stage
- * stands behind top-k and top-p as a rule.
- *
- * @param sampler the sampler; not NULL
- * @param model the model to sample for; not NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Ownership: Ember keeps nothing of `model`.
- * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
- * - Errors: EMBER_E_UNSUPPORTED for a model without a tokenizer or without a
- *   token that ends a text; EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM,
- *   EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_sampler_add_infill(
-    struct ember_sampler *sampler,
-    const struct ember_model *model,
-    struct ember_error **err);
-
 /** @} */
 
 /* ==========================================================================
@@ -4953,7 +4981,7 @@ ember_status ember_constraint_options_set_whitespace(
  * first token.
  *
  * @param options the options to change; not NULL
- * @param text the trigger, 1 to 256 bytes; not NULL, UTF-8
+ * @param text the trigger, 1 to 256 bytes, UTF-8; not NULL
  * @param text_len length of `text` in bytes, or EMBER_NUL_TERMINATED
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
@@ -5290,7 +5318,7 @@ ember_status ember_chat_tokenize(
  * Writes the text of a model's chat template.
  *
  * @param model the model; not NULL
- * @param name the template's name; empty: "default", UTF-8; may be NULL if
+ * @param name the template's name, UTF-8; empty: "default"; may be NULL if
  *   `name_len` is 0
  * @param name_len length of `name` in bytes, or EMBER_NUL_TERMINATED
  * @param buffer receives the text, UTF-8 without NUL; may be NULL if `capacity`
@@ -5329,8 +5357,9 @@ ember_status ember_model_chat_template(
  *   of tools are known, and the types of arguments where the format writes none
  *   down; NULL: the defaults
  * @param prompt the text that ember_chat_apply_template gave, which may end
- *   inside a thought; empty: as the template ends it when it has no variables;
- *   ids of calls are made from it too, UTF-8; may be NULL if `prompt_len` is 0
+ *   inside a thought, UTF-8; empty: as the template ends it when it has no
+ *   variables; ids of calls are made from it too; may be NULL if `prompt_len`
+ *   is 0
  * @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
  * @param out receives the parser; not NULL
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
@@ -5371,8 +5400,8 @@ void ember_chat_parser_free(struct ember_chat_parser *parser);
  * ember_chat_parser_finish is ignored.
  *
  * @param parser the parser; not NULL
- * @param text the text, of any length, which ends between two code points as
- *   that of an ember_event does, UTF-8; may be NULL if `text_len` is 0
+ * @param text the text, UTF-8, of any length, which ends between two code
+ *   points as that of an ember_event does; may be NULL if `text_len` is 0
  * @param text_len length of `text` in bytes, or EMBER_NUL_TERMINATED
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
@@ -5479,7 +5508,7 @@ ember_status ember_chat_parser_format(
  * @param options tools and tool choice; NULL: the defaults, which have no tools
  * @param prompt the text that ember_chat_apply_template gave with the same
  *   options, which may end inside a thought: then the constraint begins behind
- *   it; empty: as the template ends it when it has no variables, UTF-8; may be
+ *   it, UTF-8; empty: as the template ends it when it has no variables; may be
  *   NULL if `prompt_len` is 0
  * @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
  * @param out receives the constraint; or NULL where there is nothing to
@@ -5612,10 +5641,10 @@ ember_status ember_chat_options_set_template(
  * Sets which of the model's templates to use, for models with several.
  *
  * @param options the options to change; not NULL
- * @param name the template's name; "default" is also the name of a template
- *   without a name. Empty, the default: "tool_use" when there are tools and the
- *   model has one of that name, and else "default", UTF-8; may be NULL if
- *   `name_len` is 0
+ * @param name the template's name, UTF-8; "default" is also the name of a
+ *   template without a name. Empty, the default: "tool_use" when there are
+ *   tools and the model has one of that name, and else "default"; may be NULL
+ *   if `name_len` is 0
  * @param name_len length of `name` in bytes, or EMBER_NUL_TERMINATED
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
@@ -5813,10 +5842,14 @@ typedef int32_t ember_when_full;
 #endif // __cplusplus
 
 /**
- * Receives an event of a reply, valid during the call, and the `user_data`
- * given with the callback. Returning anything but 0 ends the reply: what came
- * of it becomes no message. Runs on the calling thread. It must return, as
+ * Receives an event of a reply, on the calling thread. It must return, as
  * ember_event_callback says.
+ *
+ * @param event the event, valid until the callback returns
+ * @param user_data what was given with the callback
+ *
+ * @return 0 to go on; anything else ends the reply: what came of it becomes no
+ *   message
  */
 typedef int32_t (*ember_chat_event_callback)(
     const struct ember_chat_event *event,
@@ -5863,11 +5896,16 @@ typedef struct ember_conversation_usage {
 } ember_conversation_usage;
 
 /**
- * Asked where a conversation becomes too long: it needs `n_tokens`, a sequence
- * holds `n_ctx`, and `n_turns` can be dropped, at least one. Returns how many
- * are, the oldest first; 0 ends the reply with EMBER_E_CONTEXT_FULL. Asked
- * again where that was not enough. `user_data` is what was given with the
- * callback. Runs on the calling thread.
+ * Says how many turns are dropped where a conversation becomes too long. It
+ * runs on the calling thread, and again where what it said was not enough.
+ *
+ * @param n_tokens how many tokens the conversation needs
+ * @param n_ctx how many tokens a sequence holds
+ * @param n_turns how many turns can be dropped, at least one
+ * @param user_data what was given with the callback
+ *
+ * @return how many turns are dropped, the oldest first; 0 ends the reply with
+ *   EMBER_E_CONTEXT_FULL
  */
 typedef uint32_t (*ember_full_callback)(
     uint32_t n_tokens,
@@ -5882,7 +5920,7 @@ typedef uint32_t (*ember_full_callback)(
  * token**: see ember_chat_tokenize.
  *
  * @param context the context; not NULL
- * @param system the system text; empty: none, UTF-8; may be NULL if
+ * @param system the system text, UTF-8; empty: none; may be NULL if
  *   `system_len` is 0
  * @param system_len length of `system` in bytes, or EMBER_NUL_TERMINATED
  * @param chat_options the template, variables, tools and thinking; NULL: the
@@ -5936,8 +5974,8 @@ void ember_conversation_free(struct ember_conversation *conversation);
  * begin, it is taken back.
  *
  * @param conversation the conversation; not NULL
- * @param text the user's message; empty: have the messages answered that were
- *   added, UTF-8; may be NULL if `text_len` is 0
+ * @param text the user's message, UTF-8; empty: have the messages answered that
+ *   were added; may be NULL if `text_len` is 0
  * @param text_len length of `text` in bytes, or EMBER_NUL_TERMINATED
  * @param sampler chooses the tokens; NULL: greedy
  * @param callback receives each event, on the calling thread; not NULL
@@ -5973,8 +6011,8 @@ ember_status ember_conversation_send(
  * ember_conversation_next. This is the pull form of ember_conversation_send.
  *
  * @param conversation the conversation; not NULL
- * @param text the user's message; empty: have the messages answered that were
- *   added, UTF-8; may be NULL if `text_len` is 0
+ * @param text the user's message, UTF-8; empty: have the messages answered that
+ *   were added; may be NULL if `text_len` is 0
  * @param text_len length of `text` in bytes, or EMBER_NUL_TERMINATED
  * @param sampler chooses the tokens; NULL: greedy
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
@@ -6429,7 +6467,7 @@ ember_status ember_fim_options_set_order(
  * Sets the name of the repository, which stands first in the prompt.
  *
  * @param options the options to change; not NULL
- * @param name the name; empty, the default: none, UTF-8; may be NULL if
+ * @param name the name, UTF-8; empty, the default: none; may be NULL if
  *   `name_len` is 0
  * @param name_len length of `name` in bytes, or EMBER_NUL_TERMINATED
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
@@ -6452,7 +6490,7 @@ ember_status ember_fim_options_set_repository(
  * Sets the name of the file that has the gap.
  *
  * @param options the options to change; not NULL
- * @param name the name; empty, the default: none, UTF-8; may be NULL if
+ * @param name the name, UTF-8; empty, the default: none; may be NULL if
  *   `name_len` is 0
  * @param name_len length of `name` in bytes, or EMBER_NUL_TERMINATED
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
@@ -6634,7 +6672,7 @@ void ember_engine_free(struct ember_engine *engine);
  * no token when its turn comes.
  *
  * @param engine the engine; not NULL
- * @param prompt the prompt, not empty, UTF-8; may be NULL if `prompt_len` is 0
+ * @param prompt the prompt, UTF-8, not empty; may be NULL if `prompt_len` is 0
  * @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
  * @param options how to generate; NULL: the defaults; the sequence and
  *   reuse_prefix mean nothing here, and the priority does
@@ -7204,8 +7242,8 @@ ember_status ember_embed_options_set_dimensions(
  * there are.
  *
  * @param options the options to change; not NULL
- * @param name the name; empty, the default: the model's default prompt, if it
- *   has one, UTF-8; may be NULL if `length` is 0
+ * @param name the name, UTF-8; empty, the default: the model's default prompt,
+ *   if it has one; may be NULL if `length` is 0
  * @param length length of `name` in bytes, or EMBER_NUL_TERMINATED
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
@@ -7575,8 +7613,8 @@ typedef struct ember_score_result {
  * prompt runs the prompt once. Memory for logits does not grow with the text.
  *
  * @param context the context; not NULL
- * @param prompt the prompt; an empty one needs a model that begins texts with
- *   BOS, UTF-8; may be NULL if `prompt_len` is 0
+ * @param prompt the prompt, UTF-8; an empty one needs a model that begins texts
+ *   with BOS; may be NULL if `prompt_len` is 0
  * @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
  * @param continuation the continuation, UTF-8; may be NULL if
  *   `continuation_len` is 0
@@ -7689,9 +7727,13 @@ ember_status ember_score_tokens(
 #define EMBER_ALL_SEQUENCES UINT32_MAX
 
 /**
- * Takes `len` bytes of a state, the next after those of the call before.
- * `user_data` is what was given with the callback. Returning anything but 0
- * ends the saving with EMBER_E_CANCELLED.
+ * Takes the next bytes of a state, on the calling thread.
+ *
+ * @param data the bytes, valid until the callback returns
+ * @param len number of bytes
+ * @param user_data what was given with the callback
+ *
+ * @return 0 to go on; anything else ends the saving with EMBER_E_CANCELLED
  */
 typedef int32_t (*ember_write_callback)(
     const uint8_t *data,
@@ -7699,9 +7741,14 @@ typedef int32_t (*ember_write_callback)(
     void *user_data);
 
 /**
- * Writes the next bytes of a state to `buffer`, `capacity` at most, and returns
- * their number: 0 at the end, a negative number to end the loading with
- * EMBER_E_CANCELLED. `user_data` is what was given with the callback.
+ * Gives the next bytes of a state, on the calling thread.
+ *
+ * @param buffer where to write the bytes
+ * @param capacity the most bytes to write
+ * @param user_data what was given with the callback
+ *
+ * @return the number of bytes written; 0 at the end; a negative number ends the
+ *   loading with EMBER_E_CANCELLED
  */
 typedef int64_t (*ember_read_callback)(
     uint8_t *buffer,

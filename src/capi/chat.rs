@@ -162,7 +162,7 @@ pub unsafe extern "C" fn ember_chat_tokenize(
 /// - @param model the model; not NULL
 /// - @param options tools and tool choice; NULL: the defaults, which have no tools
 /// - @param prompt the text that ember_chat_apply_template gave with the same options, which may end inside a
-///   thought: then the constraint begins behind it; empty: as the template ends it when it has no variables, UTF-8;
+///   thought: then the constraint begins behind it, UTF-8; empty: as the template ends it when it has no variables;
 ///   may be NULL if `prompt_len` is 0
 /// - @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
 /// - @param out receives the constraint; or NULL where there is nothing to constrain: without tools, with the choice
@@ -194,7 +194,7 @@ pub unsafe extern "C" fn ember_chat_constraint(
 
 /// Writes the text of a model's chat template.
 /// - @param model the model; not NULL
-/// - @param name the template's name; empty: "default", UTF-8; may be NULL if `name_len` is 0
+/// - @param name the template's name, UTF-8; empty: "default"; may be NULL if `name_len` is 0
 /// - @param name_len length of `name` in bytes, or EMBER_NUL_TERMINATED
 /// - @param buffer receives the text, UTF-8 without NUL; may be NULL if `capacity` is 0
 /// - @param capacity bytes that `buffer` can take; 0 to ask for the number

@@ -192,8 +192,8 @@ pub unsafe extern "C" fn ember_chat_options_set_template(
 
 /// Sets which of the model's templates to use, for models with several.
 /// - @param options the options to change; not NULL
-/// - @param name the template's name; "default" is also the name of a template without a name. Empty, the default:
-///   "tool_use" when there are tools and the model has one of that name, and else "default", UTF-8; may be NULL if
+/// - @param name the template's name, UTF-8; "default" is also the name of a template without a name. Empty, the
+///   default: "tool_use" when there are tools and the model has one of that name, and else "default"; may be NULL if
 ///   `name_len` is 0
 /// - @param name_len length of `name` in bytes, or EMBER_NUL_TERMINATED
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL

@@ -181,9 +181,8 @@ fn is_whole(finish_reason: i32) -> Result<bool> {
 /// - @param model the model; not NULL
 /// - @param options best those that the prompt was written with, so that the names of tools are known, and the types
 ///   of arguments where the format writes none down; NULL: the defaults
-/// - @param prompt the text that ember_chat_apply_template gave, which may end inside a thought; empty: as the
-///   template ends it when it has no variables; ids of calls are made from it too, UTF-8; may be NULL if `prompt_len`
-///   is 0
+/// - @param prompt the text that ember_chat_apply_template gave, which may end inside a thought, UTF-8; empty: as the
+///   template ends it when it has no variables; ids of calls are made from it too; may be NULL if `prompt_len` is 0
 /// - @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
 /// - @param out receives the parser; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
@@ -221,7 +220,7 @@ pub unsafe extern "C" fn ember_chat_parser_free(parser: *mut ember_chat_parser) 
 /// Gives a parser more of the reply. Then take events with ember_chat_parser_next until there is none. Text after
 /// ember_chat_parser_finish is ignored.
 /// - @param parser the parser; not NULL
-/// - @param text the text, of any length, which ends between two code points as that of an ember_event does, UTF-8;
+/// - @param text the text, UTF-8, of any length, which ends between two code points as that of an ember_event does;
 ///   may be NULL if `text_len` is 0
 /// - @param text_len length of `text` in bytes, or EMBER_NUL_TERMINATED
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL

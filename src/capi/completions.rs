@@ -79,7 +79,7 @@ fn may_go(state: &Exclusive<CompletionsState>) -> bool {
 /// each sequence holds the prompt and its completion. Completion 0 draws as `sampler` would; completion i has a seed
 /// that is i larger. Options hold for each completion; lookup and draft tokens are left out.
 /// - @param context the context; not NULL
-/// - @param prompt the prompt, not empty, UTF-8; may be NULL if `prompt_len` is 0
+/// - @param prompt the prompt, UTF-8, not empty; may be NULL if `prompt_len` is 0
 /// - @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
 /// - @param n number of completions; the context needs s + `n` sequences (ember_context_options_set_n_seq)
 /// - @param options how to generate; NULL: the defaults

@@ -217,7 +217,7 @@ pub unsafe extern "C" fn ember_constraint_options_set_whitespace(
 /// never under the constraint: ember_generate_result says EMBER_CONSTRAINT_WAITING. Without triggers the constraint
 /// begins with the first token.
 /// - @param options the options to change; not NULL
-/// - @param text the trigger, 1 to 256 bytes; not NULL, UTF-8
+/// - @param text the trigger, 1 to 256 bytes, UTF-8; not NULL
 /// - @param text_len length of `text` in bytes, or EMBER_NUL_TERMINATED
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: Ember copies `text`.

@@ -85,8 +85,10 @@ fn to_usage(usage: &TurnUsage) -> ember_conversation_usage {
     }
 }
 
-/// Receives an event of a reply, valid during the call, and the `user_data` given with the callback. Returning anything but 0 ends the
-/// reply: what came of it becomes no message. Runs on the calling thread. It must return, as ember_event_callback says.
+/// Receives an event of a reply, on the calling thread. It must return, as ember_event_callback says.
+/// - @param event the event, valid until the callback returns
+/// - @param user_data what was given with the callback
+/// - @return 0 to go on; anything else ends the reply: what came of it becomes no message
 #[allow(non_camel_case_types, reason = "the C name")]
 pub type ember_chat_event_callback =
     Option<unsafe extern "C" fn(event: *const ember_chat_event, user_data: *mut c_void) -> i32>;
@@ -139,7 +141,7 @@ fn given(text: &str) -> Option<&str> {
 /// sequence for nothing else: what others put there has to be run again. **What a user types can never spell a
 /// control token**: see ember_chat_tokenize.
 /// - @param context the context; not NULL
-/// - @param system the system text; empty: none, UTF-8; may be NULL if `system_len` is 0
+/// - @param system the system text, UTF-8; empty: none; may be NULL if `system_len` is 0
 /// - @param system_len length of `system` in bytes, or EMBER_NUL_TERMINATED
 /// - @param chat_options the template, variables, tools and thinking; NULL: the defaults; add_generation_prompt means
 ///   nothing here
@@ -219,7 +221,7 @@ pub unsafe extern "C" fn ember_conversation_add(
 /// ask for the reply to that. On an error, and where the callback ends it, the reply is no message. The user's
 /// message stays once its reply began; where it could not begin, it is taken back.
 /// - @param conversation the conversation; not NULL
-/// - @param text the user's message; empty: have the messages answered that were added, UTF-8; may be NULL if
+/// - @param text the user's message, UTF-8; empty: have the messages answered that were added; may be NULL if
 ///   `text_len` is 0
 /// - @param text_len length of `text` in bytes, or EMBER_NUL_TERMINATED
 /// - @param sampler chooses the tokens; NULL: greedy
@@ -257,7 +259,7 @@ pub unsafe extern "C" fn ember_conversation_send(
 /// Begins the reply to a user's message; its events come from ember_conversation_next. This is the pull form of
 /// ember_conversation_send.
 /// - @param conversation the conversation; not NULL
-/// - @param text the user's message; empty: have the messages answered that were added, UTF-8; may be NULL if
+/// - @param text the user's message, UTF-8; empty: have the messages answered that were added; may be NULL if
 ///   `text_len` is 0
 /// - @param text_len length of `text` in bytes, or EMBER_NUL_TERMINATED
 /// - @param sampler chooses the tokens; NULL: greedy

@@ -26,9 +26,13 @@ pub enum ember_when_full {
     EMBER_WHEN_FULL_REFUSE = 2,
 }
 
-/// Asked where a conversation becomes too long: it needs `n_tokens`, a sequence holds `n_ctx`, and `n_turns` can be dropped, at least
-/// one. Returns how many are, the oldest first; 0 ends the reply with EMBER_E_CONTEXT_FULL. Asked again where that was not enough.
-/// `user_data` is what was given with the callback. Runs on the calling thread.
+/// Says how many turns are dropped where a conversation becomes too long. It runs on the calling thread, and again
+/// where what it said was not enough.
+/// - @param n_tokens how many tokens the conversation needs
+/// - @param n_ctx how many tokens a sequence holds
+/// - @param n_turns how many turns can be dropped, at least one
+/// - @param user_data what was given with the callback
+/// - @return how many turns are dropped, the oldest first; 0 ends the reply with EMBER_E_CONTEXT_FULL
 #[allow(non_camel_case_types, reason = "the C name")]
 pub type ember_full_callback =
     Option<unsafe extern "C" fn(n_tokens: u32, n_ctx: u32, n_turns: u32, user_data: *mut c_void) -> u32>;

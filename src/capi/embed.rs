@@ -228,7 +228,7 @@ pub unsafe extern "C" fn ember_embed_options_set_dimensions(
 /// "document", are in the config_sentence_transformers.json of a folder; GGUF files have none. ember_embed refuses a
 /// name that the model does not have, with the names that there are.
 /// - @param options the options to change; not NULL
-/// - @param name the name; empty, the default: the model's default prompt, if it has one, UTF-8; may be NULL if
+/// - @param name the name, UTF-8; empty, the default: the model's default prompt, if it has one; may be NULL if
 ///   `length` is 0
 /// - @param length length of `name` in bytes, or EMBER_NUL_TERMINATED
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL

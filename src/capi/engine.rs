@@ -184,7 +184,7 @@ pub unsafe extern "C" fn ember_engine_free(engine: *mut ember_engine) {
 /// ember_generate_options_set_parse_special.** A prompt for which the whole KV cache has too few pages
 /// (ember_context_options_set_kv_limit) ends with EMBER_FINISH_CONTEXT_FULL and no token when its turn comes.
 /// - @param engine the engine; not NULL
-/// - @param prompt the prompt, not empty, UTF-8; may be NULL if `prompt_len` is 0
+/// - @param prompt the prompt, UTF-8, not empty; may be NULL if `prompt_len` is 0
 /// - @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
 /// - @param options how to generate; NULL: the defaults; the sequence and reuse_prefix mean nothing here, and the
 ///   priority does

@@ -122,7 +122,7 @@ pub unsafe extern "C" fn ember_fim_options_set_order(
 
 /// Sets the name of the repository, which stands first in the prompt.
 /// - @param options the options to change; not NULL
-/// - @param name the name; empty, the default: none, UTF-8; may be NULL if `name_len` is 0
+/// - @param name the name, UTF-8; empty, the default: none; may be NULL if `name_len` is 0
 /// - @param name_len length of `name` in bytes, or EMBER_NUL_TERMINATED
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: Ember copies `name`.
@@ -145,7 +145,7 @@ pub unsafe extern "C" fn ember_fim_options_set_repository(
 
 /// Sets the name of the file that has the gap.
 /// - @param options the options to change; not NULL
-/// - @param name the name; empty, the default: none, UTF-8; may be NULL if `name_len` is 0
+/// - @param name the name, UTF-8; empty, the default: none; may be NULL if `name_len` is 0
 /// - @param name_len length of `name` in bytes, or EMBER_NUL_TERMINATED
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: Ember copies `name`.

@@ -102,10 +102,12 @@ pub struct ember_event {
     pub finish_reason: i32,
 }
 
-/// Receives an event of a generation, valid during the call, and the `user_data` given with the callback. Returning
-/// anything but 0 ends the generation; no more events come then. Runs on the calling thread.
-/// It must return: an exception of C++ that leaves it, or a longjmp out of it, is undefined behaviour, since the library has no
-/// way to clean up. Catch everything inside, keep it in `user_data`, and return 1.
+/// Receives an event of a generation. It runs on the calling thread; with an engine, on the thread that does the
+/// step. It must return: an exception of C++ that leaves it, or a longjmp out of it, is undefined behaviour, since
+/// the library has no way to clean up. Catch everything inside, keep it in `user_data`, and return 1.
+/// - @param event the event, valid until the callback returns
+/// - @param user_data what was given with the callback
+/// - @return 0 to go on; anything else ends the generation, and no more events come
 #[allow(non_camel_case_types, reason = "the C name")]
 pub type ember_event_callback =
     Option<unsafe extern "C" fn(event: *const ember_event, user_data: *mut c_void) -> i32>;
@@ -289,7 +291,7 @@ fn run(
 /// count them all. With reuse_prefix the prompt takes the place of all that was accepted before. ember_generator_new
 /// is the same generation in pull form.
 /// - @param context the context; not NULL
-/// - @param prompt the prompt; empty: continue what the sequence holds, UTF-8; may be NULL if `prompt_len` is 0
+/// - @param prompt the prompt, UTF-8; empty: continue what the sequence holds; may be NULL if `prompt_len` is 0
 /// - @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
 /// - @param options how to generate; NULL: the defaults
 /// - @param sampler chooses the tokens; NULL: greedy

@@ -181,7 +181,7 @@ pub unsafe extern "C" fn ember_generate_options_set_ignore_eog(
 /// model cuts it into tokens. Of several stop strings the one that is complete first counts, of those complete with
 /// the same token the longest.
 /// - @param options the options to change; not NULL
-/// - @param stop the stop string, not empty, UTF-8; not NULL
+/// - @param stop the stop string, UTF-8, not empty; not NULL
 /// - @param stop_len length of `stop` in bytes, or EMBER_NUL_TERMINATED
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: Ember copies `stop`.

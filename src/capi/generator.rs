@@ -79,7 +79,7 @@ fn may_go(state: &Exclusive<GeneratorState>) -> bool {
 /// the prompt. Between two events the context may do other work, such as generators on its other sequences. If the
 /// generator's own sequence is changed meanwhile, the next event is EMBER_E_INVALID_ARGUMENT.
 /// - @param context the context; not NULL
-/// - @param prompt the prompt; empty: continue what the sequence holds, UTF-8; may be NULL if `prompt_len` is 0
+/// - @param prompt the prompt, UTF-8; empty: continue what the sequence holds; may be NULL if `prompt_len` is 0
 /// - @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
 /// - @param options how to generate; NULL: the defaults
 /// - @param sampler chooses the tokens; NULL: greedy

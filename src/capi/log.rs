@@ -27,9 +27,12 @@ pub enum ember_log_level {
     EMBER_LOG_DEBUG = 4,
 }
 
-/// Receives one line of the log: its level (an ember_log_level), its text of `len` bytes without a line end, and the
-/// `user_data` given with the callback. Runs on the thread whose call logs. It may call Ember; lines that arise from
-/// such calls are dropped. It must return: no exception of C++ may leave it, and no longjmp.
+/// Receives one line of the log, on the thread whose call logs. It may call Ember; lines that arise from such calls
+/// are dropped. It must return: no exception of C++ may leave it, and no longjmp.
+/// - @param level an ember_log_level
+/// - @param text the line, UTF-8 without a line end or NUL, valid until the callback returns
+/// - @param len length of `text` in bytes
+/// - @param user_data what was given with the callback
 #[allow(non_camel_case_types, reason = "the C name")]
 pub type ember_log_callback =
     Option<unsafe extern "C" fn(level: i32, text: *const c_char, len: usize, user_data: *mut c_void)>;

@@ -131,8 +131,9 @@ fn model_info(model: &LoadedModel) -> ember_model_info {
     }
 }
 
-/// Called when bytes that were lent are not needed any more, with the `user_data` given for it. Runs on the thread that
-/// gives the last of what uses them back.
+/// Takes back bytes that were lent (ember_model_load_borrowed). It runs on the thread that gives the last of what
+/// uses them back.
+/// - @param user_data what was given with the callback
 #[allow(non_camel_case_types, reason = "the C name")]
 pub type ember_release_callback = Option<unsafe extern "C" fn(user_data: *mut c_void)>;
 
@@ -225,9 +226,9 @@ fn new_model(model: LoadedModel) -> Result<*mut ember_model> {
 }
 
 /// Loads a model from a GGUF file or a Hugging Face folder.
-/// - @param path a GGUF file; one of several (`NAME-00001-of-00003.gguf`, any of them), whose others lie in the same
-///   folder; or a folder with `config.json` and `model.safetensors`, or with several safetensors files and their
-///   index, UTF-8; not NULL
+/// - @param path a GGUF file, UTF-8; one of several (`NAME-00001-of-00003.gguf`, any of them), whose others lie in
+///   the same folder; or a folder with `config.json` and `model.safetensors`, or with several safetensors files and
+///   their index; not NULL
 /// - @param path_len length of `path` in bytes, or EMBER_NUL_TERMINATED
 /// - @param options how to load; NULL: the defaults
 /// - @param out receives the model with one reference; not NULL
@@ -421,7 +422,7 @@ pub unsafe extern "C" fn ember_model_info_get(
 
 /// Names the instruction-set level that the model's contexts compute with, for example "avx512". Contexts with
 /// EMBER_BACKEND_SCALAR do not use it.
-/// - @param model the model; not NULL
+/// - @param model the model; may be NULL
 /// - Ownership: The text is static and never freed.
 /// - Threads: Any thread, also several at the same time.
 /// - @return the name, NUL-terminated; NULL when `model` is not a model

@@ -48,19 +48,28 @@ pub enum ember_pack {
     EMBER_PACK_ALWAYS = 2,
 }
 
-/// Receives how far the loading is: `done` goes from 0 to 1, and `user_data` is what was given with the callback. Runs on the
-/// thread that loads. Returning anything but 0 ends the loading with EMBER_E_CANCELLED.
+/// Receives how far a load is, on the thread that loads.
+/// - @param done how much is done, from 0 to 1
+/// - @param user_data what was given with the callback
+/// - @return 0 to go on; anything else ends the load with EMBER_E_CANCELLED
 #[allow(non_camel_case_types, reason = "the C name")]
 pub type ember_progress_callback = Option<unsafe extern "C" fn(done: f32, user_data: *mut c_void) -> i32>;
 
-/// Gives `size` bytes, all zero, at an address that is a multiple of `alignment` (a power of two; with another address the call
-/// fails with EMBER_E_INVALID_ARGUMENT), or NULL when there are none left. `user_data` is what was given with the callback.
-/// Runs on any thread, also on several at the same time.
+/// Gives memory to Ember, all bytes zero. It runs on any thread, also on several at the same time.
+/// - @param size number of bytes
+/// - @param alignment a power of two that the address must be a multiple of; with another address the call fails with
+///   EMBER_E_INVALID_ARGUMENT
+/// - @param user_data what was given with the callback
+/// - @return the address, or NULL when there is no memory left
 #[allow(non_camel_case_types, reason = "the C name")]
 pub type ember_allocate_callback =
     Option<unsafe extern "C" fn(size: usize, alignment: usize, user_data: *mut c_void) -> *mut c_void>;
 
-/// Takes back what an ember_allocate_callback gave for the same `size` and `alignment`. Runs on any thread.
+/// Takes back memory that an ember_allocate_callback gave. It runs on any thread, also on several at the same time.
+/// - @param block the address
+/// - @param size the number of bytes that was asked for
+/// - @param alignment the alignment that was asked for
+/// - @param user_data what was given with the callback
 #[allow(non_camel_case_types, reason = "the C name")]
 pub type ember_deallocate_callback =
     Option<unsafe extern "C" fn(block: *mut c_void, size: usize, alignment: usize, user_data: *mut c_void)>;
@@ -213,7 +222,7 @@ pub unsafe extern "C" fn ember_model_options_set_use_mmap(
 /// model is loaded, lowers the level of every model of the process in the same way.
 /// - @param options the options to change; not NULL
 /// - @param isa the highest level that may be used, for example "scalar" or "avx2" (ember_build_info lists those of
-///   this machine); one above them changes nothing; empty, the default: no limit, UTF-8; may be NULL if `isa_len` is
+///   this machine), UTF-8; one above them changes nothing; empty, the default: no limit; may be NULL if `isa_len` is
 ///   0
 /// - @param isa_len length of `isa` in bytes, or EMBER_NUL_TERMINATED
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL

@@ -14,10 +14,15 @@ use crate::generate::{DEFAULT_BREAKERS, breakers};
 use crate::memory::expect_room;
 use crate::sampler::{Custom, Dry, Penalties, Stage};
 
-/// Looks at the `n` candidates that the stages before have left, at least one: token ids in ascending order, and their
-/// logits, which it may change; -INFINITY rules a token out, NaN and INFINITY are refused. `user_data` is what was given
-/// with the callback. Returning anything but 0 ends the call with EMBER_E_CANCELLED, and a generation with
-/// EMBER_FINISH_CANCELLED. Runs on the thread that samples.
+/// Looks at the candidates that the stages before have left, and may change their logits. It runs on the thread that
+/// samples.
+/// - @param tokens the token ids in ascending order
+/// - @param logits the logit of each token, which may be changed; -INFINITY rules a token out, NaN and INFINITY are
+///   refused
+/// - @param n number of candidates, at least 1
+/// - @param user_data what was given with the callback
+/// - @return 0 to go on; anything else ends the call with EMBER_E_CANCELLED, and a generation with
+///   EMBER_FINISH_CANCELLED
 #[allow(non_camel_case_types, reason = "the C name")]
 pub type ember_candidates_callback = Option<
     unsafe extern "C" fn(tokens: *const u32, logits: *mut f32, n: usize, user_data: *mut c_void) -> i32,

@@ -88,7 +88,7 @@ fn run(
 /// prompt and forgets the rest. Afterwards it holds all but the last token, so that scoring many continuations of one
 /// prompt runs the prompt once. Memory for logits does not grow with the text.
 /// - @param context the context; not NULL
-/// - @param prompt the prompt; an empty one needs a model that begins texts with BOS, UTF-8; may be NULL if
+/// - @param prompt the prompt, UTF-8; an empty one needs a model that begins texts with BOS; may be NULL if
 ///   `prompt_len` is 0
 /// - @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
 /// - @param continuation the continuation, UTF-8; may be NULL if `continuation_len` is 0

@@ -10,14 +10,20 @@ use super::model::to_path_of;
 use crate::context::Context;
 use crate::error::{Error, Result, ember_status};
 
-/// Takes `len` bytes of a state, the next after those of the call before. `user_data` is what was given with the callback.
-/// Returning anything but 0 ends the saving with EMBER_E_CANCELLED.
+/// Takes the next bytes of a state, on the calling thread.
+/// - @param data the bytes, valid until the callback returns
+/// - @param len number of bytes
+/// - @param user_data what was given with the callback
+/// - @return 0 to go on; anything else ends the saving with EMBER_E_CANCELLED
 #[allow(non_camel_case_types, reason = "the C name")]
 pub type ember_write_callback =
     Option<unsafe extern "C" fn(data: *const u8, len: usize, user_data: *mut c_void) -> i32>;
 
-/// Writes the next bytes of a state to `buffer`, `capacity` at most, and returns their number: 0 at the end, a negative
-/// number to end the loading with EMBER_E_CANCELLED. `user_data` is what was given with the callback.
+/// Gives the next bytes of a state, on the calling thread.
+/// - @param buffer where to write the bytes
+/// - @param capacity the most bytes to write
+/// - @param user_data what was given with the callback
+/// - @return the number of bytes written; 0 at the end; a negative number ends the loading with EMBER_E_CANCELLED
 #[allow(non_camel_case_types, reason = "the C name")]
 pub type ember_read_callback =
     Option<unsafe extern "C" fn(buffer: *mut u8, capacity: usize, user_data: *mut c_void) -> i64>;

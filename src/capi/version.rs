@@ -53,8 +53,8 @@ fn has_feature(name: &str) -> bool {
 
 /// Says whether the library was built with an optional part. What needs a part that is missing gives
 /// EMBER_E_UNSUPPORTED.
-/// - @param name the part: "chat" (chat templates), "constraints", "hf" (Hugging Face folders), "tokenizers" (GGUF
-///   files whose text is normalized as BERT's or Qwen's), UTF-8; may be NULL if `name_len` is 0
+/// - @param name the part: "chat" (chat templates), UTF-8, "constraints", "hf" (Hugging Face folders), "tokenizers"
+///   (GGUF files whose text is normalized as BERT's or Qwen's); may be NULL if `name_len` is 0
 /// - @param name_len length of `name` in bytes, or EMBER_NUL_TERMINATED
 /// - Threads: Any thread, also several at the same time.
 /// - @return 1 when the library has the part, 0 when it has not or does not know the name

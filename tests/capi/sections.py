@@ -1,7 +1,7 @@
 """Reads the comments of include/ember.h: sections.py comments | examples
 
-    comments   fails when a section lacks its overview or example, when the comment of a function lacks a parameter, names one that does
-               not exist or lacks @return, and when its parts are out of order or not in the header's words
+    comments   fails when a section lacks its overview or example, when the comment of a function or callback lacks a parameter, names one
+               that does not exist or lacks @return, and when its parts are out of order or not in the header's words
     examples   prints a C program of the sections' examples, a function for each
 """
 
@@ -78,6 +78,17 @@ def functions() -> list[tuple[str, str, list[str], list[str]]]:
     return found
 
 
+def callbacks() -> list[tuple[str, str, list[str], list[str]]]:
+    """The same of each type of a callback."""
+    found = []
+    pattern = r"^/\*\*((?:(?!\*/).)*?)\*/\ntypedef (\w[\w *]*?) ?\(\*(ember_\w+)\)\(([^)]*)\);"
+    for comment, result, name, parameters in re.findall(pattern, TEXT, re.MULTILINE | re.DOTALL):
+        names = [re.search(r"(\w+)$", one.strip())[1] for one in parameters.split(",")]
+        lines = [re.sub(r"^ ?\*? ?", "", line) for line in comment.strip("\n").splitlines()]
+        found.append((name, result.strip(), names, lines))
+    return found
+
+
 def paragraphs(lines: list[str]) -> list[str]:
     """Lines with those behind them that go on, as a list of texts."""
     texts, ended = [], True
@@ -114,7 +125,7 @@ def judge(name: str, result: str, names: list[str], lines: list[str]) -> list[st
     first = next((i for i, place in enumerate(places) if place >= 0), len(places))
     if places[first:] != sorted(places[first:]):
         bad.append("has its parts in another order than parameters, ownership, threads, errors, result")
-    if not any(text.startswith("- Threads: ") for text in texts):
+    if not name.endswith("_callback") and not any(text.startswith("- Threads: ") for text in texts):
         bad.append('lacks "- Threads: "')
     return bad
 
@@ -133,12 +144,15 @@ def comments() -> int:
     declared = re.findall(r"^[a-z][\w ]*[ *]ember_\w+\(", TEXT, re.MULTILINE)
     if len(declared) != len(documented):
         bad.append(f"{len(declared) - len(documented)} functions have no comment")
-    for name, result, names, lines in documented:
+    types = callbacks()
+    if len(types) != TEXT.count("_callback)("):
+        bad.append("a type of a callback has no comment")
+    for name, result, names, lines in documented + types:
         bad += [f"the comment of {name} {what}" for what in judge(name, result, names, lines)]
     if bad:
         print("\n".join(bad), file=sys.stderr)
         return 1
-    print(f"sections: {len(found)} sections and {len(documented)} functions have comments as they have to be")
+    print(f"sections: {len(found)} sections and {len(documented) + len(types)} functions and callbacks have comments as they have to be")
     return 0
 
 
