@@ -17,8 +17,9 @@
  * The comment of a function says what it does, what each parameter is, and then
  *  - Ownership: who frees what, and what Ember keeps. If it says nothing, Ember
  *    keeps no pointer that it was given after the call.
- *  - Threads: who may call it at the same time. "One call at a time for
- *    `context`" means that a second call gives EMBER_E_BUSY and does nothing.
+ *  - Threads: which threads may call it, and what one call at a time may use.
+ *    A second call with the same handle then gives EMBER_E_BUSY, and does
+ *    nothing.
  *  - Errors: the statuses that it gives, and for what. Any function that can
  *    fail may give EMBER_E_INVALID_ARGUMENT (NULL where an argument is needed,
  *    a freed or foreign handle), EMBER_E_NOMEM and EMBER_E_INTERNAL.
@@ -323,8 +324,7 @@ const char *ember_build_info(void);
  */
 
 /**
- * The numbers that cross the C boundary. A number, once released, is never
- * reused for something else.
+ * How a call went. A number, once released, is never reused for something else.
  */
 enum ember_status
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -837,13 +837,15 @@ typedef void (*ember_deallocate_callback)(
  *
  * - Ownership: The caller gives `*out` back with ember_model_release. `options`
  *   may be freed after the call.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_IO (missing, unreadable); EMBER_E_FORMAT (malformed);
  *   EMBER_E_UNSUPPORTED (an architecture, number format or tokenizer that this
  *   version does not know); EMBER_E_CANCELLED by the token of the options;
  *   EMBER_E_INVALID_ARGUMENT, also for an environment variable EMBER_ISA that
- *   names no level; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY. The sentence
- *   begins with the path and names the file, key or tensor that is wrong.
+ *   names no level; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY. The error's
+ *   sentence begins with the path and names the file, key or tensor that is
+ *   wrong.
  *
  * @return EMBER_OK, or the status of the error
  */
@@ -872,10 +874,12 @@ ember_status ember_model_load(
  * - Ownership: The caller gives `*out` back with ember_model_release. `options`
  *   may be freed after the call. Ember duplicates `fd`, which the caller may
  *   close after the call.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for a part that is not inside the file;
  *   EMBER_E_UNSUPPORTED for one file of several, and on systems without file
- *   descriptors; else as ember_model_load. The sentence begins with `<fd N>`.
+ *   descriptors; else as ember_model_load. The error's sentence begins with
+ *   `<fd N>`.
  *
  * @return EMBER_OK, or the status of the error
  */
@@ -899,8 +903,9 @@ ember_status ember_model_load_fd(
  *
  * - Ownership: The caller gives `*out` back with ember_model_release. `options`
  *   may be freed after the call. `data` may be freed after the call.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
- * - Errors: as ember_model_load. The sentence begins with `<buffer>`.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
+ * - Errors: as ember_model_load. The error's sentence begins with `<buffer>`.
  *
  * @return EMBER_OK, or the status of the error
  */
@@ -930,8 +935,9 @@ ember_status ember_model_load_buffer(
  *   may be freed after the call. On EMBER_OK the bytes at `data` must stay
  *   where and as they are until `release` is called. On an error Ember calls
  *   nothing, and the bytes are the caller's as before.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
- * - Errors: as ember_model_load. The sentence begins with `<buffer>`.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
+ * - Errors: as ember_model_load. The error's sentence begins with `<buffer>`.
  *
  * @return EMBER_OK, or the status of the error
  */
@@ -1084,7 +1090,8 @@ void ember_model_options_free(struct ember_model_options *options);
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -1109,7 +1116,8 @@ ember_status ember_model_options_set_use_mmap(
  *   be NULL
  *
  * - Ownership: Ember copies `isa`.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for a name that this build does not know;
  *   EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
  *
@@ -1134,7 +1142,8 @@ ember_status ember_model_options_set_isa(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for another number; EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -1154,7 +1163,8 @@ ember_status ember_model_options_set_pack(
  *
  * - Ownership: The options, and a load under way, keep what they need of
  *   `token`; the caller may free it.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -1175,7 +1185,8 @@ ember_status ember_model_options_set_cancel_token(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -1196,7 +1207,8 @@ ember_status ember_model_options_set_lock(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -1218,7 +1230,8 @@ ember_status ember_model_options_set_check_tensors(
  *
  * - Ownership: `callback` and `user_data` must stay valid as long as the
  *   options, and as long as a load with them.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -1240,7 +1253,8 @@ ember_status ember_model_options_set_progress(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -1263,7 +1277,8 @@ ember_status ember_model_options_set_memory_limit(
  *
  * - Ownership: The callbacks and `user_data` must stay valid until the model
  *   and all its contexts are gone. Any thread calls them.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for one callback without the other;
  *   EMBER_E_BUSY.
  *
@@ -1289,7 +1304,8 @@ ember_status ember_model_options_set_allocator(
  *   be NULL
  *
  * - Ownership: Ember copies `key`.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for an empty key; EMBER_E_UTF8,
  *   EMBER_E_NOMEM, EMBER_E_BUSY.
  *
@@ -1314,7 +1330,8 @@ ember_status ember_model_options_set_meta_i64(
  *   be NULL
  *
  * - Ownership: Ember copies `key`.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for an empty key; EMBER_E_UTF8,
  *   EMBER_E_NOMEM, EMBER_E_BUSY.
  *
@@ -1339,7 +1356,8 @@ ember_status ember_model_options_set_meta_f64(
  *   be NULL
  *
  * - Ownership: Ember copies `key`.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for an empty key; EMBER_E_UTF8,
  *   EMBER_E_NOMEM, EMBER_E_BUSY.
  *
@@ -1365,7 +1383,8 @@ ember_status ember_model_options_set_meta_bool(
  *   be NULL
  *
  * - Ownership: Ember copies `key` and `value`.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for an empty key; EMBER_E_UTF8,
  *   EMBER_E_NOMEM, EMBER_E_BUSY.
  *
@@ -1467,7 +1486,7 @@ typedef struct ember_tokenizer_info {
  * - Errors: EMBER_E_IO (missing, unreadable); EMBER_E_FORMAT (malformed);
  *   EMBER_E_UNSUPPORTED (a kind of vocabulary that this version does not know,
  *   or a file without one); EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8,
- *   EMBER_E_NOMEM. The sentence begins with the path.
+ *   EMBER_E_NOMEM. The error's sentence begins with the path.
  *
  * @return EMBER_OK, or the status of the error
  */
@@ -1489,7 +1508,8 @@ ember_status ember_tokenizer_load(
  * - Ownership: The caller gives `*out` back with ember_tokenizer_release.
  *   `data` may be freed after the call.
  * - Threads: Any thread, also several at the same time.
- * - Errors: as ember_tokenizer_load. The sentence begins with `<buffer>`.
+ * - Errors: as ember_tokenizer_load. The error's sentence begins with
+ *   `<buffer>`.
  *
  * @return EMBER_OK, or the status of the error
  */
@@ -2101,8 +2121,8 @@ typedef struct ember_timings {
  *
  * - Ownership: The caller frees `*out` with ember_context_free. `options` may
  *   be freed after the call. The context keeps the model alive.
- * - Threads: Any thread for `model`; one call at a time for `options`, a second
- *   gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for options that contradict the model, or
  *   a CPU that may not be used; EMBER_E_UNSUPPORTED for CPUs where the system
  *   cannot bind threads; EMBER_E_NOMEM, EMBER_E_BUSY.
@@ -2144,7 +2164,8 @@ void ember_context_free(struct ember_context *context);
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `context`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for a token, position or sequence out of
  *   range, and for a context with threads that the parent process made before
  *   fork(); EMBER_E_CONTEXT_FULL; EMBER_E_UNSUPPORTED for an encoder, which has
@@ -2177,7 +2198,8 @@ ember_status ember_context_decode(
  *
  * - Ownership: The logits belong to the context. They stay until its next
  *   decode, generate, score, rewind, sequence_reuse, state_load or free.
- * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `context`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_NOT_FOUND when nothing was decoded yet, when the token does
  *   not exist or did not ask for logits, and when the logits are gone;
  *   EMBER_E_UNSUPPORTED for an encoder; EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
@@ -2200,7 +2222,8 @@ ember_status ember_context_logits(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `context`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for a sequence that does not exist;
  *   EMBER_E_BUSY.
  *
@@ -2225,7 +2248,8 @@ ember_status ember_context_n_past(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `context`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for a sequence that does not exist;
  *   EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.
  *
@@ -2248,7 +2272,8 @@ ember_status ember_context_tokens(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `context`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist or is
  *   shorter, or has given back what its next token would see
  *   (ember_context_options_set_keep_all_positions); EMBER_E_BUSY.
@@ -2274,7 +2299,8 @@ ember_status ember_context_rewind(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `context`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT when a sequence does not exist, `from` is
  *   shorter, both are the same, or `from` has given back what the next token
  *   would see (ember_context_options_set_keep_all_positions); EMBER_E_BUSY.
@@ -2306,7 +2332,8 @@ ember_status ember_context_sequence_copy(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `context`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist;
  *   EMBER_E_NOMEM, EMBER_E_BUSY.
  *
@@ -2338,7 +2365,8 @@ ember_status ember_context_sequence_reuse(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `context`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist or is
  *   shorter, or the first `n_keep` tokens would see again what was given back
  *   (ember_context_options_set_keep_all_positions); EMBER_E_UNSUPPORTED for a
@@ -2364,7 +2392,8 @@ ember_status ember_context_sequence_shift(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `context`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist;
  *   EMBER_E_BUSY.
  *
@@ -2388,7 +2417,8 @@ ember_status ember_context_sequence_keep(
  *
  * - Ownership: The context keeps what it needs of `token`; the caller may free
  *   it.
- * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `context`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -2406,7 +2436,8 @@ ember_status ember_context_set_cancel_token(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `context`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -2424,7 +2455,8 @@ ember_status ember_context_info_get(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `context`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -2441,7 +2473,8 @@ ember_status ember_context_timings_get(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `context`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -2485,7 +2518,8 @@ void ember_context_options_free(struct ember_context_options *options);
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -2503,7 +2537,8 @@ ember_status ember_context_options_set_n_ctx(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for another number; EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -2524,7 +2559,8 @@ ember_status ember_context_options_set_n_seq(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -2547,7 +2583,8 @@ ember_status ember_context_options_set_n_batch(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -2571,7 +2608,8 @@ ember_status ember_context_options_set_n_threads(
  *   be NULL
  *
  * - Ownership: Ember copies `cpus`.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -2592,7 +2630,8 @@ ember_status ember_context_options_set_worker_cpus(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for another number; EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -2611,7 +2650,8 @@ ember_status ember_context_options_set_kv_type(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for another number; EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -2632,7 +2672,8 @@ ember_status ember_context_options_set_k_type(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for another number; EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -2650,7 +2691,8 @@ ember_status ember_context_options_set_v_type(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for another number; EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -2673,7 +2715,8 @@ ember_status ember_context_options_set_backend(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -2696,7 +2739,8 @@ ember_status ember_context_options_set_kv_limit(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -2724,7 +2768,8 @@ ember_status ember_context_options_set_keep_prefixes(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -2751,7 +2796,8 @@ ember_status ember_context_options_set_keep_all_positions(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for more than 65536; EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -2772,7 +2818,8 @@ ember_status ember_context_options_set_n_snapshots(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -2792,7 +2839,8 @@ ember_status ember_context_options_set_snapshot_distance(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -3082,9 +3130,9 @@ typedef int32_t (*ember_event_callback)(
  *   be NULL
  *
  * - Ownership: `options` may be freed after the call.
- * - Threads: One call at a time for `context` and `sampler`; a second gives
- *   EMBER_E_BUSY, from the callback too. Freeing either in the callback does
- *   nothing but write a line to the log.
+ * - Threads: Any thread; one call at a time for `context` and `sampler`, a
+ *   second gives EMBER_E_BUSY, from the callback too. Freeing either in the
+ *   callback does nothing but write a line to the log.
  * - Errors: EMBER_E_CONTEXT_FULL when the prompt does not fit (the sequence is
  *   as before, but for what reuse_prefix lets it forget), or when the pages of
  *   the KV cache are used up later (what was run stays); EMBER_E_UNSUPPORTED
@@ -3123,8 +3171,8 @@ ember_status ember_generate(
  *   be NULL
  *
  * - Ownership: `options` may be freed after the call.
- * - Threads: One call at a time for `context` and `sampler`; a second gives
- *   EMBER_E_BUSY, from the callback too.
+ * - Threads: Any thread; one call at a time for `context` and `sampler`, a
+ *   second gives EMBER_E_BUSY, from the callback too.
  * - Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist; else as
  *   ember_generate.
  *
@@ -3162,8 +3210,8 @@ ember_status ember_generate_tokens(
  * - Ownership: The caller frees `*out` with ember_generator_free. `options` may
  *   be freed after the call. The generator keeps `context` and `sampler` alive;
  *   they may be freed in any order.
- * - Threads: One call at a time for `context`, `options` and `sampler`; a
- *   second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `context`, `options` and
+ *   `sampler`, a second gives EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT when there is nothing to continue, or the
  *   sequence is out of range; EMBER_E_UNSUPPORTED for an encoder or a model
  *   without a tokenizer; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
@@ -3196,8 +3244,8 @@ ember_status ember_generator_new(
  * - Ownership: The caller frees `*out` with ember_generator_free. `options` may
  *   be freed after the call. The generator keeps `context` and `sampler` alive;
  *   they may be freed in any order.
- * - Threads: One call at a time for `context`, `options` and `sampler`; a
- *   second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `context`, `options` and
+ *   `sampler`, a second gives EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist; else as
  *   ember_generator_new.
  *
@@ -3239,8 +3287,8 @@ void ember_generator_free(struct ember_generator *generator);
  *
  * - Ownership: What the event points to stays until the next call with the
  *   generator, or its free.
- * - Threads: One call at a time for `generator`, its context and its sampler; a
- *   second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `generator`, its context and
+ *   its sampler, a second gives EMBER_E_BUSY.
  * - Errors: EMBER_E_CONTEXT_FULL when the prompt does not fit, or no page is
  *   left; EMBER_E_INVALID_ARGUMENT when the sequence was changed by other
  *   calls, and for logits that are NaN; EMBER_E_NOMEM; EMBER_E_BUSY. A cancel
@@ -3262,7 +3310,8 @@ ember_status ember_generator_next(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `generator`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `generator`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -3306,7 +3355,8 @@ void ember_generate_options_free(struct ember_generate_options *options);
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -3324,7 +3374,8 @@ ember_status ember_generate_options_set_max_tokens(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -3345,7 +3396,8 @@ ember_status ember_generate_options_set_sequence(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -3364,7 +3416,8 @@ ember_status ember_generate_options_set_parse_special(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -3382,7 +3435,8 @@ ember_status ember_generate_options_set_render_special(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -3406,7 +3460,8 @@ ember_status ember_generate_options_set_ignore_eog(
  *   be NULL
  *
  * - Ownership: Ember copies `stop`.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for an empty one; EMBER_E_UTF8,
  *   EMBER_E_NOMEM, EMBER_E_BUSY.
  *
@@ -3427,7 +3482,8 @@ ember_status ember_generate_options_add_stop(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -3450,7 +3506,8 @@ ember_status ember_generate_options_set_include_stop(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -3468,7 +3525,8 @@ ember_status ember_generate_options_set_reuse_prefix(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -3487,7 +3545,8 @@ ember_status ember_generate_options_set_echo(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -3506,7 +3565,8 @@ ember_status ember_generate_options_set_logprobs(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for more than 64; EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -3529,7 +3589,8 @@ ember_status ember_generate_options_set_n_top(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -3554,7 +3615,8 @@ ember_status ember_generate_options_set_time_limit(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -3576,7 +3638,8 @@ ember_status ember_generate_options_set_priority(
  *
  * - Ownership: The options keep what they need of `token`; the caller may free
  *   it.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -3600,7 +3663,8 @@ ember_status ember_generate_options_set_cancel_token(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY. Errors where the generation
  *   begins: EMBER_E_INVALID_ARGUMENT when both numbers together are not below
  *   n_ctx, or the first `n_keep` tokens would see again what was given back
@@ -3635,7 +3699,8 @@ ember_status ember_generate_options_set_shift(
  *
  * - Ownership: The options keep what they need of `constraint`; the caller may
  *   free it.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY. Errors where the generation
  *   begins: EMBER_E_INVALID_ARGUMENT for a constraint of another model, and
  *   with ember_generate_options_set_ignore_eog. Errors of a step:
@@ -3672,7 +3737,8 @@ ember_status ember_generate_options_set_constraint(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for numbers out of range; EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -3703,10 +3769,10 @@ ember_status ember_generate_options_set_lookup(
  *
  * - Ownership: The options, and generators made with them, keep `draft` alive;
  *   the caller may free it at any time.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
- *   `draft` is used while a generator is made and during its steps. When
- *   another call is using it then, they give EMBER_E_BUSY and can be tried
- *   again.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY. `draft` is used while a generator is made and during its
+ *   steps. When another call is using it then, they give EMBER_E_BUSY and can
+ *   be tried again.
  * - Errors: EMBER_E_INVALID_ARGUMENT for an `n_draft` out of range,
  *   EMBER_E_BUSY. Errors where the generation begins: EMBER_E_INVALID_ARGUMENT
  *   for a sequence that does not exist, for a model with other tokens, and when
@@ -3774,8 +3840,8 @@ ember_status ember_generate_options_set_draft(
  *   may be freed after the call. The completions keep `context` alive and use
  *   it in ember_completions_next only. They draw with copies of `sampler`,
  *   which stays as it is and may be freed.
- * - Threads: One call at a time for `context`, `options` and `sampler`; a
- *   second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `context`, `options` and
+ *   `sampler`, a second gives EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT when `n` is 0, the prompt is empty, or the
  *   context has too few sequences; EMBER_E_CONTEXT_FULL for more tokens than a
  *   sequence holds; EMBER_E_UNSUPPORTED for an encoder, a model without a
@@ -3813,8 +3879,8 @@ ember_status ember_completions_new(
  * - Ownership: The caller frees `*out` with ember_completions_free. `options`
  *   may be freed after the call. The completions keep `context` alive and draw
  *   with copies of `sampler`.
- * - Threads: One call at a time for `context`, `options` and `sampler`; a
- *   second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `context`, `options` and
+ *   `sampler`, a second gives EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist; else as
  *   ember_completions_new.
  *
@@ -3854,8 +3920,8 @@ void ember_completions_free(struct ember_completions *completions);
  *
  * - Ownership: What the event points to stays until the next call with the
  *   completions, or their free.
- * - Threads: One call at a time for `completions` and their context; a second
- *   gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `completions` and their
+ *   context, a second gives EMBER_E_BUSY.
  * - Errors: EMBER_E_CONTEXT_FULL when the prompt does not fit, or no page is
  *   left; EMBER_E_INVALID_ARGUMENT when a sequence was changed by other calls,
  *   and for logits that are NaN; EMBER_E_NOMEM; EMBER_E_BUSY. A cancel token is
@@ -3879,7 +3945,8 @@ ember_status ember_completions_next(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `completions`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `completions`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -3903,7 +3970,8 @@ ember_status ember_completions_usage(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `completions`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `completions`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -3931,7 +3999,8 @@ ember_status ember_completions_text(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `completions`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `completions`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT while one has not ended, and where
  *   log-probabilities were not asked for; EMBER_E_NOMEM;
  *   EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.
@@ -4065,7 +4134,8 @@ void ember_sampler_free(struct ember_sampler *sampler);
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `sampler`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for no logits or too many, a NaN, or
  *   logits that rule every token out; EMBER_E_CANCELLED by a stage's callback;
  *   EMBER_E_NOMEM; EMBER_E_BUSY.
@@ -4090,7 +4160,8 @@ ember_status ember_sampler_sample(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `sampler`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -4108,7 +4179,8 @@ ember_status ember_sampler_accept(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `sampler`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -4127,7 +4199,8 @@ ember_status ember_sampler_reset(
  *   be NULL
  *
  * - Ownership: The caller frees `*out` with ember_sampler_free.
- * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `sampler`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -4146,7 +4219,8 @@ ember_status ember_sampler_clone(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `sampler`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -4165,7 +4239,8 @@ ember_status ember_sampler_seed(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `sampler`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -4190,7 +4265,8 @@ ember_status ember_sampler_progress(
  *   be NULL
  *
  * - Ownership: Ember keeps nothing of `model`.
- * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `sampler`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_UNSUPPORTED for a model without a tokenizer or without a
  *   token that ends a text; EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM,
  *   EMBER_E_BUSY.
@@ -4210,7 +4286,8 @@ ember_status ember_sampler_add_infill(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `sampler`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -4227,7 +4304,8 @@ ember_status ember_sampler_add_greedy(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `sampler`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -4245,7 +4323,8 @@ ember_status ember_sampler_add_temperature(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `sampler`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -4264,7 +4343,8 @@ ember_status ember_sampler_add_top_k(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `sampler`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -4284,7 +4364,8 @@ ember_status ember_sampler_add_top_p(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `sampler`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -4304,7 +4385,8 @@ ember_status ember_sampler_add_min_p(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `sampler`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -4324,7 +4406,8 @@ ember_status ember_sampler_add_typical_p(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `sampler`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -4346,7 +4429,8 @@ ember_status ember_sampler_add_top_n_sigma(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `sampler`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -4371,7 +4455,8 @@ ember_status ember_sampler_add_dynamic_temperature(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `sampler`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -4396,7 +4481,8 @@ ember_status ember_sampler_add_xtc(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `sampler`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -4419,7 +4505,8 @@ ember_status ember_sampler_add_penalties(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `sampler`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -4454,7 +4541,8 @@ ember_status ember_sampler_set_penalties_generated_only(
  *   be NULL
  *
  * - Ownership: Ember copies `breakers` and keeps nothing of `model`.
- * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `sampler`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_UNSUPPORTED for a model without a tokenizer;
  *   EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM; EMBER_E_BUSY.
  *
@@ -4484,7 +4572,8 @@ ember_status ember_sampler_add_dry(
  *
  * - Ownership: `callback` and `user_data` must stay valid as long as the
  *   sampler, its clones and generators made with it.
- * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `sampler`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -4506,7 +4595,8 @@ ember_status ember_sampler_add_callback(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `sampler`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -4530,7 +4620,8 @@ ember_status ember_sampler_add_mirostat(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `sampler`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -4556,7 +4647,8 @@ ember_status ember_sampler_add_mirostat_1(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `sampler`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -4581,7 +4673,8 @@ ember_status ember_sampler_add_adaptive_p(
  *   be NULL
  *
  * - Ownership: Ember copies `tokens` and `biases`.
- * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `sampler`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for a NaN or +INFINITY, and for a sum that
  *   leaves the range of floats; EMBER_E_NOMEM, EMBER_E_BUSY.
  *
@@ -4605,7 +4698,8 @@ ember_status ember_sampler_add_bias(
  *   be NULL
  *
  * - Ownership: Ember copies `tokens`.
- * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `sampler`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -4627,7 +4721,8 @@ ember_status ember_sampler_add_allow(
  *   be NULL
  *
  * - Ownership: Ember copies `tokens`.
- * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `sampler`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -4657,7 +4752,8 @@ ember_status ember_sampler_add_deny(
  *
  * - Ownership: The sampler keeps what it needs of `constraint`; the caller may
  *   free it.
- * - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `sampler`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY. Errors of
  *   sampling and generation: EMBER_E_INVALID_ARGUMENT where a token was
  *   accepted that does not fit, where a limit of the constraint is reached, for
@@ -4785,7 +4881,8 @@ typedef int32_t ember_constraint_progress;
  *
  * - Ownership: The caller frees `*out` with ember_constraint_free. `options`
  *   may be freed after the call. `model` may be released after the call.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_UNSUPPORTED for another keyword or format, by its name, for
  *   a model without a tokenizer, for tokens that cannot spell JSON, and without
  *   the feature "constraints"; EMBER_E_INVALID_ARGUMENT for what is no schema,
@@ -4813,7 +4910,8 @@ ember_status ember_constraint_new_json_schema(
  *
  * - Ownership: The caller frees `*out` with ember_constraint_free. `options`
  *   may be freed after the call.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: as ember_constraint_new_json_schema.
  *
  * @return EMBER_OK, or the status of the error
@@ -4838,7 +4936,8 @@ ember_status ember_constraint_new_json_object(
  *
  * - Ownership: The caller frees `*out` with ember_constraint_free. `options`
  *   may be freed after the call.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for what is no such expression; else as
  *   ember_constraint_new_json_schema.
  *
@@ -4868,7 +4967,8 @@ ember_status ember_constraint_new_regex(
  *
  * - Ownership: The caller frees `*out` with ember_constraint_free. `options`
  *   may be freed after the call.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for what is no such grammar; else as
  *   ember_constraint_new_json_schema.
  *
@@ -4896,7 +4996,8 @@ ember_status ember_constraint_new_lark(
  *
  * - Ownership: The caller frees `*out` with ember_constraint_free. `options`
  *   may be freed after the call.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for no texts or an empty one; else as
  *   ember_constraint_new_json_schema.
  *
@@ -4958,7 +5059,8 @@ void ember_constraint_options_free(struct ember_constraint_options *options);
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY. A number above 256 is an
  *   error where the constraint is made.
  *
@@ -4987,7 +5089,8 @@ ember_status ember_constraint_options_set_whitespace(
  *   be NULL
  *
  * - Ownership: Ember copies `text`.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for an empty text; EMBER_E_UTF8,
  *   EMBER_E_NOMEM, EMBER_E_BUSY. A text that is too long, or too many, are
  *   errors where the constraint is made.
@@ -5009,7 +5112,8 @@ ember_status ember_constraint_options_add_trigger_text(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY. A token that does not exist
  *   is an error where the constraint is made.
  *
@@ -5029,7 +5133,8 @@ ember_status ember_constraint_options_add_trigger_token(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -5049,7 +5154,8 @@ ember_status ember_constraint_options_set_repeat(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for a limit that does not exist;
  *   EMBER_E_BUSY.
  *
@@ -5259,7 +5365,8 @@ typedef struct ember_chat_format {
  *   be NULL
  *
  * - Ownership: `options` may be freed after the call.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for what is not the JSON it must be, and
  *   for messages that the template refuses (the sentence has the template's own
  *   words) or fails on; EMBER_E_UNSUPPORTED for a model without a template, and
@@ -5299,7 +5406,8 @@ ember_status ember_chat_apply_template(
  *   be NULL
  *
  * - Ownership: `options` may be freed after the call.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: as ember_chat_apply_template; EMBER_E_BUFFER_TOO_SMALL.
  *
  * @return EMBER_OK, or the status of the error
@@ -5367,7 +5475,8 @@ ember_status ember_model_chat_template(
  *
  * - Ownership: The caller frees `*out` with ember_chat_parser_free. `options`
  *   may be freed after the call.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for tools or a tool choice that are not
  *   what they must be, and for the choice of a tool that is none of the tools;
  *   EMBER_E_UNSUPPORTED for a model without a template, and in a build without
@@ -5406,7 +5515,8 @@ void ember_chat_parser_free(struct ember_chat_parser *parser);
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `parser`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `parser`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM,
  *   EMBER_E_BUSY.
  *
@@ -5427,7 +5537,8 @@ ember_status ember_chat_parser_push(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `parser`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `parser`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for EMBER_FINISH_NONE and what is no
  *   reason; EMBER_E_BUSY.
  *
@@ -5449,7 +5560,8 @@ ember_status ember_chat_parser_finish(
  *
  * - Ownership: What the event points to stays until the next call with the
  *   parser.
- * - Threads: One call at a time for `parser`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `parser`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -5467,7 +5579,8 @@ ember_status ember_chat_parser_next(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `parser`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `parser`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -5487,7 +5600,8 @@ ember_status ember_chat_parser_is_thinking(
  *   be NULL
  *
  * - Ownership: What `out` points to stays as long as the parser.
- * - Threads: One call at a time for `parser`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `parser`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -5519,7 +5633,8 @@ ember_status ember_chat_parser_format(
  *
  * - Ownership: The caller frees `*out` with ember_constraint_free. `options`
  *   may be freed after the call.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_UNSUPPORTED, by name, for schemas that have what
  *   constraints or the form of calls have not; EMBER_E_UNSUPPORTED where a call
  *   has to be made and Ember knows no form of the template, for a model without
@@ -5576,7 +5691,8 @@ void ember_chat_options_free(struct ember_chat_options *options);
  *   be NULL
  *
  * - Ownership: Ember copies `tools`.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM,
  *   EMBER_E_BUSY.
  *
@@ -5601,7 +5717,8 @@ ember_status ember_chat_options_set_tools(
  *   be NULL
  *
  * - Ownership: Ember copies `variables`.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM,
  *   EMBER_E_BUSY.
  *
@@ -5625,7 +5742,8 @@ ember_status ember_chat_options_set_variables(
  *   be NULL
  *
  * - Ownership: Ember copies `template_text`.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM,
  *   EMBER_E_BUSY.
  *
@@ -5650,7 +5768,8 @@ ember_status ember_chat_options_set_template(
  *   be NULL
  *
  * - Ownership: Ember copies `name`.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM,
  *   EMBER_E_BUSY.
  *
@@ -5671,7 +5790,8 @@ ember_status ember_chat_options_set_template_name(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -5697,7 +5817,8 @@ ember_status ember_chat_options_set_add_generation_prompt(
  *   be NULL
  *
  * - Ownership: Ember copies `tool_choice`.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM,
  *   EMBER_E_BUSY.
  *
@@ -5720,7 +5841,8 @@ ember_status ember_chat_options_set_tool_choice(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -5740,7 +5862,8 @@ ember_status ember_chat_options_set_parallel_calls(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -5764,7 +5887,8 @@ ember_status ember_chat_options_set_now(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -5785,7 +5909,8 @@ ember_status ember_chat_options_set_strict_tools(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -5935,8 +6060,8 @@ typedef uint32_t (*ember_full_callback)(
  * - Ownership: The caller frees `*out` with ember_conversation_free.
  *   `chat_options` and `generate_options` may be freed after the call. The
  *   conversation keeps `context` alive.
- * - Threads: One call at a time for `context`, `chat_options` and
- *   `generate_options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `context`, `chat_options` and
+ *   `generate_options`, a second gives EMBER_E_BUSY.
  * - Errors: EMBER_E_UNSUPPORTED for a model without a template or a tokenizer,
  *   for tools whose calls the template does not write, for thinking that it
  *   cannot switch, and in a build without the feature "chat"; EMBER_E_NOT_FOUND
@@ -5985,8 +6110,8 @@ void ember_conversation_free(struct ember_conversation *conversation);
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `conversation`, its context and `sampler`;
- *   a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `conversation`, its context and
+ *   `sampler`, a second gives EMBER_E_BUSY.
  * - Errors: EMBER_E_CONTEXT_FULL where the conversation does not fit its
  *   sequence, whatever is dropped; EMBER_E_INVALID_ARGUMENT when there is
  *   nothing to reply to, or the template refuses the messages;
@@ -6020,8 +6145,8 @@ ember_status ember_conversation_send(
  *
  * - Ownership: The conversation keeps `sampler` as long as the reply is under
  *   way.
- * - Threads: One call at a time for `conversation`, its context and `sampler`;
- *   a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `conversation`, its context and
+ *   `sampler`, a second gives EMBER_E_BUSY.
  * - Errors: as ember_conversation_send.
  *
  * @return EMBER_OK, or the status of the error
@@ -6046,8 +6171,8 @@ ember_status ember_conversation_begin(
  *
  * - Ownership: What the event points to stays until the next call with the
  *   conversation.
- * - Threads: One call at a time for `conversation`, its context and the sampler
- *   of the reply; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `conversation`, its context and
+ *   the sampler of the reply, a second gives EMBER_E_BUSY.
  * - Errors: as ember_generator_next.
  *
  * @return EMBER_OK, or the status of the error
@@ -6065,7 +6190,7 @@ ember_status ember_conversation_next(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `conversation`; a second gives
+ * - Threads: Any thread; one call at a time for `conversation`, a second gives
  *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
@@ -6087,7 +6212,7 @@ ember_status ember_conversation_abandon(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `conversation`; a second gives
+ * - Threads: Any thread; one call at a time for `conversation`, a second gives
  *   EMBER_E_BUSY.
  * - Errors: EMBER_E_BUSY while a reply is under way, too;
  *   EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM.
@@ -6107,7 +6232,7 @@ ember_status ember_conversation_add(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `conversation`; a second gives
+ * - Threads: Any thread; one call at a time for `conversation`, a second gives
  *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT when there is none; EMBER_E_BUSY while a
  *   reply is under way, too.
@@ -6130,7 +6255,7 @@ ember_status ember_conversation_undo(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `conversation`; a second gives
+ * - Threads: Any thread; one call at a time for `conversation`, a second gives
  *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.
  *
@@ -6151,7 +6276,7 @@ ember_status ember_conversation_messages(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `conversation`; a second gives
+ * - Threads: Any thread; one call at a time for `conversation`, a second gives
  *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
@@ -6174,7 +6299,7 @@ ember_status ember_conversation_usage_get(
  *   be NULL
  *
  * - Ownership: The caller frees `*out` with ember_conversation_free.
- * - Threads: One call at a time for `conversation`; a second gives
+ * - Threads: Any thread; one call at a time for `conversation`, a second gives
  *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for a sequence that does not exist;
  *   EMBER_E_NOMEM, EMBER_E_BUSY.
@@ -6200,7 +6325,7 @@ ember_status ember_conversation_fork(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `conversation`; a second gives
+ * - Threads: Any thread; one call at a time for `conversation`, a second gives
  *   EMBER_E_BUSY.
  * - Errors: EMBER_E_BUSY while a reply is under way, too;
  *   EMBER_E_INVALID_ARGUMENT, EMBER_E_BUFFER_TOO_SMALL.
@@ -6232,8 +6357,8 @@ ember_status ember_conversation_save(
  * - Ownership: The caller frees `*out` with ember_conversation_free.
  *   `chat_options` and `generate_options` may be freed after the call. The
  *   conversation keeps `context` alive.
- * - Threads: One call at a time for `context`, `chat_options` and
- *   `generate_options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `context`, `chat_options` and
+ *   `generate_options`, a second gives EMBER_E_BUSY.
  * - Errors: EMBER_E_FORMAT for bytes that are damaged; EMBER_E_UNSUPPORTED for
  *   those of a later version; else as ember_conversation_new.
  *
@@ -6257,7 +6382,7 @@ ember_status ember_conversation_load(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `conversation`; a second gives
+ * - Threads: Any thread; one call at a time for `conversation`, a second gives
  *   EMBER_E_BUSY.
  * - Errors: EMBER_E_UNSUPPORTED when the template has no marks of thoughts;
  *   EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
@@ -6280,7 +6405,7 @@ ember_status ember_conversation_set_thinking_budget(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `conversation`; a second gives
+ * - Threads: Any thread; one call at a time for `conversation`, a second gives
  *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
@@ -6306,7 +6431,7 @@ ember_status ember_conversation_set_when_full(
  *
  * - Ownership: `callback` and `user_data` must stay valid as long as the
  *   conversation, or until others are set.
- * - Threads: One call at a time for `conversation`; a second gives
+ * - Threads: Any thread; one call at a time for `conversation`, a second gives
  *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
@@ -6400,7 +6525,8 @@ typedef int32_t ember_fim_order;
  *   be NULL
  *
  * - Ownership: `options` may be freed after the call.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_UNSUPPORTED names the token that a prompt of this kind
  *   needs and the tokenizer lacks; EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8,
  *   EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM, EMBER_E_BUSY.
@@ -6453,7 +6579,8 @@ void ember_fim_options_free(struct ember_fim_options *options);
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for another number; EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -6474,7 +6601,8 @@ ember_status ember_fim_options_set_order(
  *   be NULL
  *
  * - Ownership: Ember copies `name`.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM,
  *   EMBER_E_BUSY.
  *
@@ -6497,7 +6625,8 @@ ember_status ember_fim_options_set_repository(
  *   be NULL
  *
  * - Ownership: Ember copies `name`.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM,
  *   EMBER_E_BUSY.
  *
@@ -6522,7 +6651,8 @@ ember_status ember_fim_options_set_file(
  *   be NULL
  *
  * - Ownership: Ember copies `name` and `text`.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM,
  *   EMBER_E_BUSY.
  *
@@ -6634,7 +6764,8 @@ typedef struct ember_engine_metrics {
  *
  * - Ownership: The caller frees `*out` with ember_engine_free. `options` may be
  *   freed after the call. The engine keeps the model alive.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for options that contradict the model;
  *   EMBER_E_UNSUPPORTED for an encoder, and for a thread where there are none;
  *   EMBER_E_NOMEM, EMBER_E_BUSY.
@@ -6769,8 +6900,8 @@ ember_status ember_engine_submit_tokens(
  *
  * - Ownership: What the event points to stays until the next call with the
  *   request, or its free.
- * - Threads: One call at a time for `request`; a second gives EMBER_E_BUSY, and
- *   so does a callback of the step under way.
+ * - Threads: Any thread; one call at a time for `request`, a second gives
+ *   EMBER_E_BUSY, and so does a callback of the step under way.
  * - Errors: what ended the request, behind its events and then each time;
  *   EMBER_E_BUSY; EMBER_E_INVALID_ARGUMENT.
  *
@@ -6927,8 +7058,8 @@ void ember_engine_options_free(struct ember_engine_options *options);
  *   be NULL
  *
  * - Ownership: Ember copies `context_options`.
- * - Threads: One call at a time for `options` and `context_options`; a second
- *   gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options` and
+ *   `context_options`, a second gives EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -6947,7 +7078,8 @@ ember_status ember_engine_options_set_context_options(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -6967,7 +7099,8 @@ ember_status ember_engine_options_set_n_parallel(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -6988,7 +7121,8 @@ ember_status ember_engine_options_set_max_queue(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -7008,7 +7142,8 @@ ember_status ember_engine_options_set_share_prefixes(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -7064,8 +7199,8 @@ ember_status ember_engine_options_set_thread(
  *   be NULL
  *
  * - Ownership: `options` may be freed after the call.
- * - Threads: One call at a time for `context` and `options`; a second gives
- *   EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `context` and `options`, a
+ *   second gives EMBER_E_BUSY.
  * - Errors: EMBER_E_CONTEXT_FULL for a text that is too long, and
  *   EMBER_E_INVALID_ARGUMENT for a text without any token and for a vector that
  *   would hold NaN or infinity (the model's weights overflow), each by the
@@ -7107,8 +7242,8 @@ ember_status ember_embed(
  *   be NULL
  *
  * - Ownership: `options` may be freed after the call.
- * - Threads: One call at a time for `context` and `options`; a second gives
- *   EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `context` and `options`, a
+ *   second gives EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for lengths that do not add up to
  *   `n_tokens`, and for a token that does not exist; else as ember_embed;
  *   EMBER_E_BUFFER_TOO_SMALL.
@@ -7161,7 +7296,8 @@ void ember_embed_options_free(struct ember_embed_options *options);
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for another number; EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -7182,7 +7318,8 @@ ember_status ember_embed_options_set_pooling(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -7203,7 +7340,8 @@ ember_status ember_embed_options_set_normalize(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -7224,7 +7362,8 @@ ember_status ember_embed_options_set_truncate(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -7249,7 +7388,8 @@ ember_status ember_embed_options_set_dimensions(
  *   be NULL
  *
  * - Ownership: Ember copies `name`.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM,
  *   EMBER_E_BUSY.
  *
@@ -7325,8 +7465,8 @@ typedef int32_t ember_classify_activation;
  *   be NULL
  *
  * - Ownership: `options` may be freed after the call.
- * - Threads: One call at a time for `context` and `options`; a second gives
- *   EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `context` and `options`, a
+ *   second gives EMBER_E_BUSY.
  * - Errors: EMBER_E_UNSUPPORTED for a model without a head that scores texts,
  *   or without a tokenizer; EMBER_E_CONTEXT_FULL for a text that is too long,
  *   by its index; EMBER_E_CANCELLED by the context's token; EMBER_E_IO when the
@@ -7370,8 +7510,8 @@ ember_status ember_classify(
  *   be NULL
  *
  * - Ownership: `options` may be freed after the call.
- * - Threads: One call at a time for `context` and `options`; a second gives
- *   EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `context` and `options`, a
+ *   second gives EMBER_E_BUSY.
  * - Errors: EMBER_E_UNSUPPORTED for a model that has no head, or one with
  *   several labels of which none is "yes"; else as ember_classify;
  *   EMBER_E_BUFFER_TOO_SMALL.
@@ -7473,7 +7613,8 @@ void ember_classify_options_free(struct ember_classify_options *options);
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for another number; EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -7492,7 +7633,8 @@ ember_status ember_classify_options_set_activation(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -7517,7 +7659,8 @@ ember_status ember_classify_options_set_truncate(
  *   be NULL
  *
  * - Ownership: Ember copies `template_text`.
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM,
  *   EMBER_E_BUSY.
  *
@@ -7539,7 +7682,8 @@ ember_status ember_classify_options_set_template(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `options`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
@@ -7634,8 +7778,8 @@ typedef struct ember_score_result {
  *   be NULL
  *
  * - Ownership: `options` may be freed after the call.
- * - Threads: One call at a time for `context` and `options`; a second gives
- *   EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `context` and `options`, a
+ *   second gives EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT when there is no token to score or none
  *   before it; EMBER_E_CONTEXT_FULL for more than n_ctx tokens, and one (the
  *   last is not run), or when no page is left; EMBER_E_CANCELLED by the cancel
@@ -7682,8 +7826,8 @@ ember_status ember_score(
  *   be NULL
  *
  * - Ownership: `options` may be freed after the call.
- * - Threads: One call at a time for `context` and `options`; a second gives
- *   EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `context` and `options`, a
+ *   second gives EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist; else as
  *   ember_score; EMBER_E_BUFFER_TOO_SMALL.
  *
@@ -7772,7 +7916,8 @@ typedef int64_t (*ember_read_callback)(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `context`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist;
  *   EMBER_E_UNSUPPORTED for an encoder; EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.
  *
@@ -7805,7 +7950,8 @@ ember_status ember_context_state_save(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `context`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_FORMAT for a damaged state; EMBER_E_INVALID_ARGUMENT for
  *   one of another model, of another kind of KV cache, and for more or longer
  *   sequences than the context has; EMBER_E_UNSUPPORTED for one of a later
@@ -7838,7 +7984,8 @@ ember_status ember_context_state_load(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `context`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_IO, for a folder, pipe or device at `path` too;
  *   EMBER_E_INVALID_ARGUMENT when the sequence does not exist;
  *   EMBER_E_UNSUPPORTED for an encoder; EMBER_E_UTF8, EMBER_E_NOMEM,
@@ -7865,7 +8012,8 @@ ember_status ember_context_state_save_file(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `context`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_IO for a file that cannot be read; EMBER_E_UTF8; else as
  *   ember_context_state_load.
  *
@@ -7890,7 +8038,8 @@ ember_status ember_context_state_load_file(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `context`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_CANCELLED by the callback; EMBER_E_INVALID_ARGUMENT when
  *   the sequence does not exist; EMBER_E_UNSUPPORTED for an encoder;
  *   EMBER_E_NOMEM; EMBER_E_BUSY.
@@ -7917,7 +8066,8 @@ ember_status ember_context_state_write(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `context`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_CANCELLED by the callback; EMBER_E_INVALID_ARGUMENT when it
  *   returns more bytes than it was asked for; else as ember_context_state_load.
  *
@@ -8376,8 +8526,8 @@ typedef struct ember_memory {
  *
  * - Ownership: `model_options` and `context_options` may be freed after the
  *   call.
- * - Threads: One call at a time for `model_options` and `context_options`; a
- *   second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `model_options` and
+ *   `context_options`, a second gives EMBER_E_BUSY.
  * - Errors: as ember_model_load and ember_context_new, but for a lack of memory
  *   and for what "supported" of ember_model_inspect does not look at.
  *
@@ -8417,7 +8567,8 @@ ember_status ember_model_memory(
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
- * - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+ * - Threads: Any thread; one call at a time for `context`, a second gives
+ *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error

@@ -7,7 +7,7 @@ use std::fmt;
 /// Shorthand for a result with Ember's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// The numbers that cross the C boundary. A number, once released, is never reused for something else.
+/// How a call went. A number, once released, is never reused for something else.
 #[allow(non_camel_case_types, reason = "the name is the C name; cbindgen copies it into the header")]
 #[repr(i32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -96,7 +96,7 @@ fn apply(_: &LoadedModel, _: &str, _: ChatOptions) -> Result<String> {
 /// - @param n_needed receives the number of bytes, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: `options` may be freed after the call.
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for what is not the JSON it must be, and for messages that the template refuses
 ///   (the sentence has the template's own words) or fails on; EMBER_E_UNSUPPORTED for a model without a template, and
 ///   in a build without the feature "chat"; EMBER_E_NOT_FOUND for a name that no template has; EMBER_E_FORMAT for a
@@ -134,7 +134,7 @@ pub unsafe extern "C" fn ember_chat_apply_template(
 /// - @param n_needed receives the number of tokens, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: `options` may be freed after the call.
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: as ember_chat_apply_template; EMBER_E_BUFFER_TOO_SMALL.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -169,7 +169,7 @@ pub unsafe extern "C" fn ember_chat_tokenize(
 ///   "none", and where no call has to be made in the form "llama3", which has no mark
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: The caller frees `*out` with ember_constraint_free. `options` may be freed after the call.
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_UNSUPPORTED, by name, for schemas that have what constraints or the form of calls have not;
 ///   EMBER_E_UNSUPPORTED where a call has to be made and Ember knows no form of the template, for a model without a
 ///   template, and in builds without the features "chat" and "constraints"; EMBER_E_INVALID_ARGUMENT for tools and

@@ -127,7 +127,7 @@ pub unsafe extern "C" fn ember_chat_options_free(options: *mut ember_chat_option
 /// - @param tools_len length of `tools` in bytes, or EMBER_NUL_TERMINATED
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: Ember copies `tools`.
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -151,7 +151,7 @@ pub unsafe extern "C" fn ember_chat_options_set_tools(
 /// - @param variables_len length of `variables` in bytes, or EMBER_NUL_TERMINATED
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: Ember copies `variables`.
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn ember_chat_options_set_variables(
 /// - @param template_len length of `template_text` in bytes, or EMBER_NUL_TERMINATED
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: Ember copies `template_text`.
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -198,7 +198,7 @@ pub unsafe extern "C" fn ember_chat_options_set_template(
 /// - @param name_len length of `name` in bytes, or EMBER_NUL_TERMINATED
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: Ember copies `name`.
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -218,7 +218,7 @@ pub unsafe extern "C" fn ember_chat_options_set_template_name(
 /// - @param options the options to change; not NULL
 /// - @param add_generation_prompt true, the default: it does; false: it ends with the last message
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -241,7 +241,7 @@ pub unsafe extern "C" fn ember_chat_options_set_add_generation_prompt(
 /// - @param tool_choice_len length of `tool_choice` in bytes, or EMBER_NUL_TERMINATED
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: Ember copies `tool_choice`.
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -263,7 +263,7 @@ pub unsafe extern "C" fn ember_chat_options_set_tool_choice(
 /// - @param options the options to change; not NULL
 /// - @param parallel_calls true, the default: it may; false: what comes behind the first call is broken
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -283,7 +283,7 @@ pub unsafe extern "C" fn ember_chat_options_set_parallel_calls(
 /// - @param seconds seconds since the start of 1970 as the local clock shows them (universal time plus the zone's
 ///   offset); by default the system's universal time
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -305,7 +305,7 @@ pub unsafe extern "C" fn ember_chat_options_set_now(
 /// - @param options the options to change; not NULL
 /// - @param strict_tools true, the default: it does; false: the calls are left to the model
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -326,7 +326,7 @@ pub unsafe extern "C" fn ember_chat_options_set_strict_tools(
 /// - @param options the options to change; not NULL
 /// - @param thinking an ember_thinking
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]

@@ -187,7 +187,7 @@ fn is_whole(finish_reason: i32) -> Result<bool> {
 /// - @param out receives the parser; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: The caller frees `*out` with ember_chat_parser_free. `options` may be freed after the call.
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for tools or a tool choice that are not what they must be, and for the choice
 ///   of a tool that is none of the tools; EMBER_E_UNSUPPORTED for a model without a template, and in a build without
 ///   the feature "chat"; EMBER_E_NOT_FOUND for a name that no template has; EMBER_E_FORMAT for a broken template;
@@ -224,7 +224,7 @@ pub unsafe extern "C" fn ember_chat_parser_free(parser: *mut ember_chat_parser) 
 ///   may be NULL if `text_len` is 0
 /// - @param text_len length of `text` in bytes, or EMBER_NUL_TERMINATED
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `parser`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `parser`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -242,7 +242,7 @@ pub unsafe extern "C" fn ember_chat_parser_push(
 /// - @param parser the parser; not NULL
 /// - @param finish_reason the ember_finish_reason of the reply
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `parser`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `parser`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for EMBER_FINISH_NONE and what is no reason; EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -264,7 +264,7 @@ pub unsafe extern "C" fn ember_chat_parser_finish(
 ///   NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: What the event points to stays until the next call with the parser.
-/// - Threads: One call at a time for `parser`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `parser`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -283,7 +283,7 @@ pub unsafe extern "C" fn ember_chat_parser_next(
 /// - @param parser the parser; not NULL
 /// - @param out receives 1 or 0; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `parser`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `parser`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -301,7 +301,7 @@ pub unsafe extern "C" fn ember_chat_parser_is_thinking(
 /// - @param out receives the description; set its struct_size first; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: What `out` points to stays as long as the parser.
-/// - Threads: One call at a time for `parser`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `parser`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]

@@ -103,7 +103,7 @@ pub unsafe extern "C" fn ember_classify_options_free(options: *mut ember_classif
 /// - @param options the options to change; not NULL
 /// - @param activation an ember_classify_activation; default: EMBER_CLASSIFY_AUTO
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for another number; EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -123,7 +123,7 @@ pub unsafe extern "C" fn ember_classify_options_set_activation(
 /// - @param options the options to change; not NULL
 /// - @param truncate true: the text is cut; false, the default: the call fails
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -146,7 +146,7 @@ pub unsafe extern "C" fn ember_classify_options_set_truncate(
 /// - @param template_len length of `template_text` in bytes, or EMBER_NUL_TERMINATED
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: Ember copies `template_text`.
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -168,7 +168,7 @@ pub unsafe extern "C" fn ember_classify_options_set_template(
 /// - @param options the options to change; not NULL
 /// - @param yes_no true: it is asked; false, the default: it is not
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -242,7 +242,7 @@ pub unsafe extern "C" fn ember_model_label(
 /// - @param n_needed receives the number of scores, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: `options` may be freed after the call.
-/// - Threads: One call at a time for `context` and `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `context` and `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_UNSUPPORTED for a model without a head that scores texts, or without a tokenizer;
 ///   EMBER_E_CONTEXT_FULL for a text that is too long, by its index; EMBER_E_CANCELLED by the context's token;
 ///   EMBER_E_IO when the model's file can no longer be read; EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8,
@@ -285,7 +285,7 @@ pub unsafe extern "C" fn ember_classify(
 /// - @param n_needed receives the number of scores, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: `options` may be freed after the call.
-/// - Threads: One call at a time for `context` and `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `context` and `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_UNSUPPORTED for a model that has no head, or one with several labels of which none is "yes";
 ///   else as ember_classify; EMBER_E_BUFFER_TOO_SMALL.
 /// - @return EMBER_OK, or the status of the error

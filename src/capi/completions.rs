@@ -89,7 +89,7 @@ fn may_go(state: &Exclusive<CompletionsState>) -> bool {
 /// - Ownership: The caller frees `*out` with ember_completions_free. `options` may be freed after the call. The
 ///   completions keep `context` alive and use it in ember_completions_next only. They draw with copies of `sampler`,
 ///   which stays as it is and may be freed.
-/// - Threads: One call at a time for `context`, `options` and `sampler`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `context`, `options` and `sampler`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT when `n` is 0, the prompt is empty, or the context has too few sequences;
 ///   EMBER_E_CONTEXT_FULL for more tokens than a sequence holds; EMBER_E_UNSUPPORTED for an encoder, a model without
 ///   a tokenizer, and ember_generate_options_set_shift; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
@@ -122,7 +122,7 @@ pub unsafe extern "C" fn ember_completions_new(
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: The caller frees `*out` with ember_completions_free. `options` may be freed after the call. The
 ///   completions keep `context` alive and draw with copies of `sampler`.
-/// - Threads: One call at a time for `context`, `options` and `sampler`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `context`, `options` and `sampler`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist; else as ember_completions_new.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -159,7 +159,7 @@ pub unsafe extern "C" fn ember_completions_free(completions: *mut ember_completi
 /// - @param out_index receives which completion the event is of, from 0; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: What the event points to stays until the next call with the completions, or their free.
-/// - Threads: One call at a time for `completions` and their context; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `completions` and their context, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_CONTEXT_FULL when the prompt does not fit, or no page is left; EMBER_E_INVALID_ARGUMENT when a
 ///   sequence was changed by other calls, and for logits that are NaN; EMBER_E_NOMEM; EMBER_E_BUSY. A cancel token is
 ///   no error: each completion ends with EMBER_FINISH_CANCELLED.
@@ -184,7 +184,7 @@ pub unsafe extern "C" fn ember_completions_next(
 /// - @param index number of the completion, from 0
 /// - @param out receives the counters; set its struct_size first; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `completions`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `completions`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -207,7 +207,7 @@ pub unsafe extern "C" fn ember_completions_usage(
 /// - @param capacity bytes that `buffer` can take; 0 to ask for the number
 /// - @param n_needed receives the number of bytes, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `completions`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `completions`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -233,7 +233,7 @@ pub unsafe extern "C" fn ember_completions_text(
 /// - @param capacity numbers that `buffer` can take; 0 to ask for their number
 /// - @param n_needed receives the number of completions, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `completions`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `completions`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT while one has not ended, and where log-probabilities were not asked for;
 ///   EMBER_E_NOMEM; EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error

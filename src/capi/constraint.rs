@@ -195,7 +195,7 @@ pub unsafe extern "C" fn ember_constraint_options_free(options: *mut ember_const
 /// - @param options the options to change; not NULL
 /// - @param whitespace the most characters, 256 at most; 0: none, so that JSON is as short as it can be; default: 32
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY. A number above 256 is an error where the constraint is made.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -221,7 +221,7 @@ pub unsafe extern "C" fn ember_constraint_options_set_whitespace(
 /// - @param text_len length of `text` in bytes, or EMBER_NUL_TERMINATED
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: Ember copies `text`.
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for an empty text; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY. A text that is
 ///   too long, or too many, are errors where the constraint is made.
 /// - @return EMBER_OK, or the status of the error
@@ -243,7 +243,7 @@ pub unsafe extern "C" fn ember_constraint_options_add_trigger_text(
 /// - @param options the options to change; not NULL
 /// - @param token the token id; no token that ends a text
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY. A token that does not exist is an error where the constraint is
 ///   made.
 /// - @return EMBER_OK, or the status of the error
@@ -264,7 +264,7 @@ pub unsafe extern "C" fn ember_constraint_options_add_trigger_token(
 /// - @param repeat true: the text is free again until the next trigger, behind which the constraint holds anew;
 ///   false, the default: the text ends
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -285,7 +285,7 @@ pub unsafe extern "C" fn ember_constraint_options_set_repeat(
 /// - @param limit an ember_constraint_limit
 /// - @param value the limit, in the unit that ember_constraint_limit says
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for a limit that does not exist; EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -315,7 +315,7 @@ pub unsafe extern "C" fn ember_constraint_options_set_limit(
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: The caller frees `*out` with ember_constraint_free. `options` may be freed after the call. `model`
 ///   may be released after the call.
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_UNSUPPORTED for another keyword or format, by its name, for a model without a tokenizer, for
 ///   tokens that cannot spell JSON, and without the feature "constraints"; EMBER_E_INVALID_ARGUMENT for what is no
 ///   schema, or too large, and for a schema that no JSON meets; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
@@ -341,7 +341,7 @@ pub unsafe extern "C" fn ember_constraint_new_json_schema(
 /// - @param out receives the constraint; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: The caller frees `*out` with ember_constraint_free. `options` may be freed after the call.
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: as ember_constraint_new_json_schema.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -366,7 +366,7 @@ pub unsafe extern "C" fn ember_constraint_new_json_object(
 /// - @param out receives the constraint; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: The caller frees `*out` with ember_constraint_free. `options` may be freed after the call.
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for what is no such expression; else as ember_constraint_new_json_schema.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -394,7 +394,7 @@ pub unsafe extern "C" fn ember_constraint_new_regex(
 /// - @param out receives the constraint; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: The caller frees `*out` with ember_constraint_free. `options` may be freed after the call.
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for what is no such grammar; else as ember_constraint_new_json_schema.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -421,7 +421,7 @@ pub unsafe extern "C" fn ember_constraint_new_lark(
 /// - @param out receives the constraint; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: The caller frees `*out` with ember_constraint_free. `options` may be freed after the call.
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for no texts or an empty one; else as ember_constraint_new_json_schema.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]

@@ -112,7 +112,7 @@ fn may_go(state: &Arc<Exclusive<ContextState>>) -> bool {
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: The caller frees `*out` with ember_context_free. `options` may be freed after the call. The context
 ///   keeps the model alive.
-/// - Threads: Any thread for `model`; one call at a time for `options`, a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for options that contradict the model, or a CPU that may not be used;
 ///   EMBER_E_UNSUPPORTED for CPUs where the system cannot bind threads; EMBER_E_NOMEM, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
@@ -145,7 +145,7 @@ pub unsafe extern "C" fn ember_context_free(context: *mut ember_context) {
 /// - @param context the context; not NULL
 /// - @param out receives them; set its struct_size first; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `context`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -167,7 +167,7 @@ pub unsafe extern "C" fn ember_context_info_get(
 /// - @param token the token; NULL: none
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: The context keeps what it needs of `token`; the caller may free it.
-/// - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `context`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -191,7 +191,7 @@ pub unsafe extern "C" fn ember_context_set_cancel_token(
 /// - @param want_logits non-zero for each token whose logits are wanted; NULL: for the last token only
 /// - @param n number of tokens, and of elements of each array that is not NULL; at least 1
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `context`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for a token, position or sequence out of range, and for a context with threads
 ///   that the parent process made before fork(); EMBER_E_CONTEXT_FULL; EMBER_E_UNSUPPORTED for an encoder, which has
 ///   embeddings only; EMBER_E_CANCELLED by the context's token; EMBER_E_IO when the model's file can no longer be
@@ -223,7 +223,7 @@ pub unsafe extern "C" fn ember_context_decode(
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: The logits belong to the context. They stay until its next decode, generate, score, rewind,
 ///   sequence_reuse, state_load or free.
-/// - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `context`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_NOT_FOUND when nothing was decoded yet, when the token does not exist or did not ask for logits,
 ///   and when the logits are gone; EMBER_E_UNSUPPORTED for an encoder; EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
@@ -245,7 +245,7 @@ pub unsafe extern "C" fn ember_context_logits(
 /// - @param sequence number of the sequence, from 0
 /// - @param out receives the number of tokens; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `context`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for a sequence that does not exist; EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -269,7 +269,7 @@ pub unsafe extern "C" fn ember_context_n_past(
 /// - @param capacity tokens that `tokens` can take; 0 to ask for the number
 /// - @param n_needed receives the number of tokens, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `context`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for a sequence that does not exist; EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -292,7 +292,7 @@ pub unsafe extern "C" fn ember_context_tokens(
 /// - @param sequence number of the sequence, from 0
 /// - @param n_past how many tokens stay, from the first on; 0 empties the sequence
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `context`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist or is shorter, or has given back what its next
 ///   token would see (ember_context_options_set_keep_all_positions); EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error

@@ -131,7 +131,7 @@ pub unsafe extern "C" fn ember_context_options_free(options: *mut ember_context_
 /// - @param n_ctx tokens per sequence, 2147483647 at most; 0, the default: what the model was trained on, but no more
 ///   than 4096
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -150,7 +150,7 @@ pub unsafe extern "C" fn ember_context_options_set_n_ctx(
 /// - @param options the options to change; not NULL
 /// - @param n_seq 1 to 4096; default: 1
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for another number; EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -171,7 +171,7 @@ pub unsafe extern "C" fn ember_context_options_set_n_seq(
 /// - @param n_batch rows, 65536 at most; 0, the default: 256, and for an encoder, which must see a text as a whole,
 ///   n_ctx where that is more, up to 65536
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -193,7 +193,7 @@ pub unsafe extern "C" fn ember_context_options_set_n_batch(
 ///   process may use (by its affinity mask and cgroup quota, or by ember_context_options_set_worker_cpus), of
 ///   performance cores only where there are slower ones too
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -216,7 +216,7 @@ pub unsafe extern "C" fn ember_context_options_set_n_threads(
 /// - @param n number of `cpus`; 0, the default: the system chooses
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: Ember copies `cpus`.
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -238,7 +238,7 @@ pub unsafe extern "C" fn ember_context_options_set_worker_cpus(
 /// - @param options the options to change; not NULL
 /// - @param kv_type an ember_kv_type; default: EMBER_KV_AUTO
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for another number; EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -259,7 +259,7 @@ pub unsafe extern "C" fn ember_context_options_set_kv_type(
 /// - @param options the options to change; not NULL
 /// - @param k_type an ember_kv_type; default: EMBER_KV_AUTO
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for another number; EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -279,7 +279,7 @@ pub unsafe extern "C" fn ember_context_options_set_k_type(
 /// - @param options the options to change; not NULL
 /// - @param v_type an ember_kv_type; default: EMBER_KV_AUTO
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for another number; EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -298,7 +298,7 @@ pub unsafe extern "C" fn ember_context_options_set_v_type(
 /// - @param options the options to change; not NULL
 /// - @param backend an ember_backend; default: EMBER_BACKEND_AUTO
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for another number; EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -320,7 +320,7 @@ pub unsafe extern "C" fn ember_context_options_set_backend(
 /// - @param bytes the most bytes of the cache; 0, the default: as many as all sequences need at full length, or at
 ///   the same time where they give pages back (ember_context_options_set_keep_all_positions)
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -341,7 +341,7 @@ pub unsafe extern "C" fn ember_context_options_set_kv_limit(
 /// - @param options the options to change; not NULL
 /// - @param keep_prefixes true: they are kept; false, the default: they are given back
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -366,7 +366,7 @@ pub unsafe extern "C" fn ember_context_options_set_keep_prefixes(
 /// - @param options the options to change; not NULL
 /// - @param keep_all_positions true: all are kept; false, the default: those that no later token sees are given back
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -390,7 +390,7 @@ pub unsafe extern "C" fn ember_context_options_set_keep_all_positions(
 /// - @param n_snapshots snapshots, 65536 at most, each of the size of a state, which counts as part of the KV cache;
 ///   0, the default: 8 for each sequence, but no more than 64
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for more than 65536; EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -411,7 +411,7 @@ pub unsafe extern "C" fn ember_context_options_set_n_snapshots(
 /// - @param options the options to change; not NULL
 /// - @param n_tokens tokens, rounded up to whole pages (page_len of ember_context_info); 0, the default: 256
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -431,7 +431,7 @@ pub unsafe extern "C" fn ember_context_options_set_snapshot_distance(
 /// - @param options the options to change; not NULL
 /// - @param bytes the most bytes of these buffers; 0, the default: no limit of its own
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]

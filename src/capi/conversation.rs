@@ -151,7 +151,8 @@ fn given(text: &str) -> Option<&str> {
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: The caller frees `*out` with ember_conversation_free. `chat_options` and `generate_options` may be
 ///   freed after the call. The conversation keeps `context` alive.
-/// - Threads: One call at a time for `context`, `chat_options` and `generate_options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `context`, `chat_options` and `generate_options`, a second gives
+///   EMBER_E_BUSY.
 /// - Errors: EMBER_E_UNSUPPORTED for a model without a template or a tokenizer, for tools whose calls the template
 ///   does not write, for thinking that it cannot switch, and in a build without the feature "chat"; EMBER_E_NOT_FOUND
 ///   for a name that no template has; EMBER_E_FORMAT for a broken template; EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8,
@@ -203,7 +204,7 @@ fn may_go(talk: &Exclusive<Talk>) -> bool {
 ///   takes: `content`, `tool_calls`, `tool_call_id`, `name`; not NULL
 /// - @param message_len length of `message` in bytes, or EMBER_NUL_TERMINATED
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `conversation`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `conversation`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_BUSY while a reply is under way, too; EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -229,7 +230,8 @@ pub unsafe extern "C" fn ember_conversation_add(
 /// - @param user_data handed to the callback as it is; may be NULL
 /// - @param out_usage receives what the reply took; set its struct_size first; NULL: not wanted
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `conversation`, its context and `sampler`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `conversation`, its context and `sampler`, a second gives
+///   EMBER_E_BUSY.
 /// - Errors: EMBER_E_CONTEXT_FULL where the conversation does not fit its sequence, whatever is dropped;
 ///   EMBER_E_INVALID_ARGUMENT when there is nothing to reply to, or the template refuses the messages;
 ///   EMBER_E_CANCELLED where a token ends the encoding of a prompt of more than 4 KiB; EMBER_E_UTF8, EMBER_E_NOMEM,
@@ -265,7 +267,8 @@ pub unsafe extern "C" fn ember_conversation_send(
 /// - @param sampler chooses the tokens; NULL: greedy
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: The conversation keeps `sampler` as long as the reply is under way.
-/// - Threads: One call at a time for `conversation`, its context and `sampler`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `conversation`, its context and `sampler`, a second gives
+///   EMBER_E_BUSY.
 /// - Errors: as ember_conversation_send.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -288,8 +291,8 @@ pub unsafe extern "C" fn ember_conversation_begin(
 /// - @param event receives the event; set its struct_size first; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: What the event points to stays until the next call with the conversation.
-/// - Threads: One call at a time for `conversation`, its context and the sampler of the reply; a second gives
-///   EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `conversation`, its context and the sampler of the reply, a second
+///   gives EMBER_E_BUSY.
 /// - Errors: as ember_generator_next.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -307,7 +310,7 @@ pub unsafe extern "C" fn ember_conversation_next(
 /// Gives a reply that is under way up: it becomes no message. Without one the call does nothing.
 /// - @param conversation the conversation; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `conversation`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `conversation`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -324,7 +327,7 @@ pub unsafe extern "C" fn ember_conversation_abandon(
 /// Forgets the last turn: the user's last message and all behind it.
 /// - @param conversation the conversation; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `conversation`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `conversation`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT when there is none; EMBER_E_BUSY while a reply is under way, too.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -341,7 +344,7 @@ pub unsafe extern "C" fn ember_conversation_undo(
 /// - @param capacity bytes that `buffer` can take; 0 to ask for the number
 /// - @param n_needed receives the number of bytes, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `conversation`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `conversation`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -362,7 +365,7 @@ pub unsafe extern "C" fn ember_conversation_messages(
 /// - @param conversation the conversation; not NULL
 /// - @param out receives the counters; set its struct_size first; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `conversation`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `conversation`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -381,7 +384,7 @@ pub unsafe extern "C" fn ember_conversation_usage_get(
 /// - @param out receives the copy; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: The caller frees `*out` with ember_conversation_free.
-/// - Threads: One call at a time for `conversation`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `conversation`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for a sequence that does not exist; EMBER_E_NOMEM, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -405,7 +408,7 @@ pub unsafe extern "C" fn ember_conversation_fork(
 /// - @param capacity bytes that `buffer` can take; 0 to ask for the number
 /// - @param n_needed receives the number of bytes, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `conversation`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `conversation`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_BUSY while a reply is under way, too; EMBER_E_INVALID_ARGUMENT, EMBER_E_BUFFER_TOO_SMALL.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -432,7 +435,8 @@ pub unsafe extern "C" fn ember_conversation_save(
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: The caller frees `*out` with ember_conversation_free. `chat_options` and `generate_options` may be
 ///   freed after the call. The conversation keeps `context` alive.
-/// - Threads: One call at a time for `context`, `chat_options` and `generate_options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `context`, `chat_options` and `generate_options`, a second gives
+///   EMBER_E_BUSY.
 /// - Errors: EMBER_E_FORMAT for bytes that are damaged; EMBER_E_UNSUPPORTED for those of a later version; else as
 ///   ember_conversation_new.
 /// - @return EMBER_OK, or the status of the error

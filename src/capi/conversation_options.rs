@@ -61,7 +61,7 @@ fn to_on_full(callback: ember_full_callback, user_data: UserData) -> Option<OnFu
 /// - @param conversation the conversation; not NULL
 /// - @param n_tokens the most tokens; 0, the default: as many as it takes
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `conversation`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `conversation`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_UNSUPPORTED when the template has no marks of thoughts; EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn ember_conversation_set_thinking_budget(
 /// - @param n_reserve how many tokens must be free for a reply when it begins; 0: max_tokens, and a quarter of the
 ///   sequence at most
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `conversation`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `conversation`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn ember_conversation_set_when_full(
 /// - @param user_data handed to the callback as it is; may be NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: `callback` and `user_data` must stay valid as long as the conversation, or until others are set.
-/// - Threads: One call at a time for `conversation`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `conversation`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]

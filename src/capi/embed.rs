@@ -147,7 +147,7 @@ pub unsafe extern "C" fn ember_embed_options_free(options: *mut ember_embed_opti
 /// - @param options the options to change; not NULL
 /// - @param pooling an ember_pooling; default: EMBER_POOLING_AUTO
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for another number; EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -167,7 +167,7 @@ pub unsafe extern "C" fn ember_embed_options_set_pooling(
 /// - @param normalize true: it is; false: it is not; default: true for one vector per text, unless the modules.json
 ///   of a folder lists no Normalize, and false for one per token
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -188,7 +188,7 @@ pub unsafe extern "C" fn ember_embed_options_set_normalize(
 /// - @param options the options to change; not NULL
 /// - @param truncate true: the text is cut; false, the default: the call fails
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -209,7 +209,7 @@ pub unsafe extern "C" fn ember_embed_options_set_truncate(
 /// - @param options the options to change; not NULL
 /// - @param dimensions numbers of a vector; 0, the default: all
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -233,7 +233,7 @@ pub unsafe extern "C" fn ember_embed_options_set_dimensions(
 /// - @param length length of `name` in bytes, or EMBER_NUL_TERMINATED
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: Ember copies `name`.
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -269,7 +269,7 @@ pub unsafe extern "C" fn ember_embed_options_set_prompt(
 /// - @param n_needed receives the number of numbers, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: `options` may be freed after the call.
-/// - Threads: One call at a time for `context` and `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `context` and `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_CONTEXT_FULL for a text that is too long, and EMBER_E_INVALID_ARGUMENT for a text without any
 ///   token and for a vector that would hold NaN or infinity (the model's weights overflow), each by the text's index;
 ///   EMBER_E_UNSUPPORTED for a model without a tokenizer; EMBER_E_CANCELLED by the context's token; EMBER_E_IO when
@@ -309,7 +309,7 @@ pub unsafe extern "C" fn ember_embed(
 /// - @param n_needed receives the number of numbers, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: `options` may be freed after the call.
-/// - Threads: One call at a time for `context` and `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `context` and `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for lengths that do not add up to `n_tokens`, and for a token that does not
 ///   exist; else as ember_embed; EMBER_E_BUFFER_TOO_SMALL.
 /// - @return EMBER_OK, or the status of the error

@@ -149,7 +149,7 @@ fn submit(
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: The caller frees `*out` with ember_engine_free. `options` may be freed after the call. The engine
 ///   keeps the model alive.
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for options that contradict the model; EMBER_E_UNSUPPORTED for an encoder, and
 ///   for a thread where there are none; EMBER_E_NOMEM, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error

@@ -300,8 +300,8 @@ fn run(
 /// - @param out_result receives what the generation did; set its struct_size first; NULL: not wanted
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: `options` may be freed after the call.
-/// - Threads: One call at a time for `context` and `sampler`; a second gives EMBER_E_BUSY, from the callback too.
-///   Freeing either in the callback does nothing but write a line to the log.
+/// - Threads: Any thread; one call at a time for `context` and `sampler`, a second gives EMBER_E_BUSY, from the
+///   callback too. Freeing either in the callback does nothing but write a line to the log.
 /// - Errors: EMBER_E_CONTEXT_FULL when the prompt does not fit (the sequence is as before, but for what reuse_prefix
 ///   lets it forget), or when the pages of the KV cache are used up later (what was run stays); EMBER_E_UNSUPPORTED
 ///   for an encoder or a model without a tokenizer; EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM,
@@ -340,7 +340,8 @@ pub unsafe extern "C" fn ember_generate(
 /// - @param out_result receives what the generation did; set its struct_size first; NULL: not wanted
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: `options` may be freed after the call.
-/// - Threads: One call at a time for `context` and `sampler`; a second gives EMBER_E_BUSY, from the callback too.
+/// - Threads: Any thread; one call at a time for `context` and `sampler`, a second gives EMBER_E_BUSY, from the
+///   callback too.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist; else as ember_generate.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]

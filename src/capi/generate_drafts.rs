@@ -58,7 +58,7 @@ pub(super) fn check_draft(options: &GenerateOptions, context: &Arc<Exclusive<Con
 /// - @param ngram how many of the last tokens have to match, 1 to 16, 3 is good; where there is no match fewer are
 ///   tried, down to 2
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for numbers out of range; EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -85,8 +85,9 @@ pub unsafe extern "C" fn ember_generate_options_set_lookup(
 /// - @param n_draft the most draft tokens of a step, 32 at most; 0: none
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: The options, and generators made with them, keep `draft` alive; the caller may free it at any time.
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY. `draft` is used while a generator is
-///   made and during its steps. When another call is using it then, they give EMBER_E_BUSY and can be tried again.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY. `draft` is used while a
+///   generator is made and during its steps. When another call is using it then, they give EMBER_E_BUSY and can be
+///   tried again.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for an `n_draft` out of range, EMBER_E_BUSY. Errors where the generation
 ///   begins: EMBER_E_INVALID_ARGUMENT for a sequence that does not exist, for a model with other tokens, and when
 ///   `draft` is the context of the generation itself; EMBER_E_UNSUPPORTED for an encoder.

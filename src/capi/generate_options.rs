@@ -84,7 +84,7 @@ pub unsafe extern "C" fn ember_generate_options_free(options: *mut ember_generat
 /// - @param options the options to change; not NULL
 /// - @param max_tokens the most tokens; default: 128
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -103,7 +103,7 @@ pub unsafe extern "C" fn ember_generate_options_set_max_tokens(
 /// - @param options the options to change; not NULL
 /// - @param sequence number of the sequence, from 0; default: 0
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -123,7 +123,7 @@ pub unsafe extern "C" fn ember_generate_options_set_sequence(
 /// - @param options the options to change; not NULL
 /// - @param parse_special true: control tokens are recognized; false, the default: all is plain text
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -142,7 +142,7 @@ pub unsafe extern "C" fn ember_generate_options_set_parse_special(
 /// - @param options the options to change; not NULL
 /// - @param render_special true: they appear; false, the default: they are left out
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -161,7 +161,7 @@ pub unsafe extern "C" fn ember_generate_options_set_render_special(
 /// - @param options the options to change; not NULL
 /// - @param ignore_eog true: it goes on; false, the default: it ends
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -185,7 +185,7 @@ pub unsafe extern "C" fn ember_generate_options_set_ignore_eog(
 /// - @param stop_len length of `stop` in bytes, or EMBER_NUL_TERMINATED
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: Ember copies `stop`.
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for an empty one; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -206,7 +206,7 @@ pub unsafe extern "C" fn ember_generate_options_add_stop(
 /// - @param options the options to change; not NULL
 /// - @param include_stop true: the text ends with it; false, the default: the text ends before it
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -228,7 +228,7 @@ pub unsafe extern "C" fn ember_generate_options_set_include_stop(
 /// - @param reuse_prefix true: the prompt is the whole text; false, the default: it goes behind what the sequence
 ///   holds
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -247,7 +247,7 @@ pub unsafe extern "C" fn ember_generate_options_set_reuse_prefix(
 /// - @param options the options to change; not NULL
 /// - @param echo true: it is; false, the default: it is not
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -267,7 +267,7 @@ pub unsafe extern "C" fn ember_generate_options_set_echo(
 /// - @param options the options to change; not NULL
 /// - @param logprobs true: they do; false, the default: they do not
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -287,7 +287,7 @@ pub unsafe extern "C" fn ember_generate_options_set_logprobs(
 /// - @param options the options to change; not NULL
 /// - @param n_top tokens, 64 at most; default: 0
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for more than 64; EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -309,7 +309,7 @@ pub unsafe extern "C" fn ember_generate_options_set_n_top(
 /// - @param options the options to change; not NULL
 /// - @param time_limit_ms milliseconds; 0, the default: no limit
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -333,7 +333,7 @@ pub unsafe extern "C" fn ember_generate_options_set_time_limit(
 /// - @param options the options to change; not NULL
 /// - @param priority any number, higher first; default: 0
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -354,7 +354,7 @@ pub unsafe extern "C" fn ember_generate_options_set_priority(
 /// - @param token the token; NULL, the default: none
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: The options keep what they need of `token`; the caller may free it.
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -379,7 +379,7 @@ pub unsafe extern "C" fn ember_generate_options_set_cancel_token(
 /// - @param n_drop how many tokens behind these are forgotten each time; 0, the default: none, and the generation
 ///   ends with EMBER_FINISH_CONTEXT_FULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY. Errors where the generation begins: EMBER_E_INVALID_ARGUMENT
 ///   when both numbers together are not below n_ctx, or the first `n_keep` tokens would see again what was given back
 ///   (ember_context_options_set_keep_all_positions); EMBER_E_UNSUPPORTED for a model with learned positions (GPT-2)
@@ -408,7 +408,7 @@ pub unsafe extern "C" fn ember_generate_options_set_shift(
 /// - @param constraint the constraint, made for the same model; NULL, the default: none
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: The options keep what they need of `constraint`; the caller may free it.
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY. Errors where the generation begins: EMBER_E_INVALID_ARGUMENT for
 ///   a constraint of another model, and with ember_generate_options_set_ignore_eog. Errors of a step:
 ///   EMBER_E_INVALID_ARGUMENT where a limit of the constraint is reached, or the sampler's stages rule out all that

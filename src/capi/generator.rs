@@ -87,7 +87,7 @@ fn may_go(state: &Exclusive<GeneratorState>) -> bool {
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: The caller frees `*out` with ember_generator_free. `options` may be freed after the call. The
 ///   generator keeps `context` and `sampler` alive; they may be freed in any order.
-/// - Threads: One call at a time for `context`, `options` and `sampler`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `context`, `options` and `sampler`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT when there is nothing to continue, or the sequence is out of range;
 ///   EMBER_E_UNSUPPORTED for an encoder or a model without a tokenizer; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
@@ -118,7 +118,7 @@ pub unsafe extern "C" fn ember_generator_new(
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: The caller frees `*out` with ember_generator_free. `options` may be freed after the call. The
 ///   generator keeps `context` and `sampler` alive; they may be freed in any order.
-/// - Threads: One call at a time for `context`, `options` and `sampler`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `context`, `options` and `sampler`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist; else as ember_generator_new.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -155,7 +155,8 @@ pub unsafe extern "C" fn ember_generator_free(generator: *mut ember_generator) {
 /// - @param event receives the event; set its struct_size first; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: What the event points to stays until the next call with the generator, or its free.
-/// - Threads: One call at a time for `generator`, its context and its sampler; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `generator`, its context and its sampler, a second gives
+///   EMBER_E_BUSY.
 /// - Errors: EMBER_E_CONTEXT_FULL when the prompt does not fit, or no page is left; EMBER_E_INVALID_ARGUMENT when the
 ///   sequence was changed by other calls, and for logits that are NaN; EMBER_E_NOMEM; EMBER_E_BUSY. A cancel token is
 ///   no error: it gives EMBER_EVENT_END.
@@ -176,7 +177,7 @@ pub unsafe extern "C" fn ember_generator_next(
 /// - @param generator the generator; not NULL
 /// - @param out receives the counters; set its struct_size first; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `generator`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `generator`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]

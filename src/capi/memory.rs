@@ -67,7 +67,7 @@ fn estimated(
 /// - @param out receives the bytes; set its struct_size first; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: `model_options` and `context_options` may be freed after the call.
-/// - Threads: One call at a time for `model_options` and `context_options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `model_options` and `context_options`, a second gives EMBER_E_BUSY.
 /// - Errors: as ember_model_load and ember_context_new, but for a lack of memory and for what "supported" of
 ///   ember_model_inspect does not look at.
 /// - @return EMBER_OK, or the status of the error
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn ember_model_memory(
 /// - @param context the context; not NULL
 /// - @param out receives the bytes; set its struct_size first; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `context`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]

@@ -234,11 +234,12 @@ fn new_model(model: LoadedModel) -> Result<*mut ember_model> {
 /// - @param out receives the model with one reference; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: The caller gives `*out` back with ember_model_release. `options` may be freed after the call.
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_IO (missing, unreadable); EMBER_E_FORMAT (malformed); EMBER_E_UNSUPPORTED (an architecture,
 ///   number format or tokenizer that this version does not know); EMBER_E_CANCELLED by the token of the options;
 ///   EMBER_E_INVALID_ARGUMENT, also for an environment variable EMBER_ISA that names no level; EMBER_E_UTF8,
-///   EMBER_E_NOMEM, EMBER_E_BUSY. The sentence begins with the path and names the file, key or tensor that is wrong.
+///   EMBER_E_NOMEM, EMBER_E_BUSY. The error's sentence begins with the path and names the file, key or tensor that is
+///   wrong.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_load(
@@ -267,9 +268,10 @@ pub unsafe extern "C" fn ember_model_load(
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: The caller gives `*out` back with ember_model_release. `options` may be freed after the call. Ember
 ///   duplicates `fd`, which the caller may close after the call.
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for a part that is not inside the file; EMBER_E_UNSUPPORTED for one file of
-///   several, and on systems without file descriptors; else as ember_model_load. The sentence begins with `<fd N>`.
+///   several, and on systems without file descriptors; else as ember_model_load. The error's sentence begins with
+///   `<fd N>`.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_load_fd(
@@ -296,8 +298,8 @@ pub unsafe extern "C" fn ember_model_load_fd(
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: The caller gives `*out` back with ember_model_release. `options` may be freed after the call. `data`
 ///   may be freed after the call.
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
-/// - Errors: as ember_model_load. The sentence begins with `<buffer>`.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
+/// - Errors: as ember_model_load. The error's sentence begins with `<buffer>`.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_load_buffer(
@@ -327,8 +329,8 @@ pub unsafe extern "C" fn ember_model_load_buffer(
 /// - Ownership: The caller gives `*out` back with ember_model_release. `options` may be freed after the call. On
 ///   EMBER_OK the bytes at `data` must stay where and as they are until `release` is called. On an error Ember calls
 ///   nothing, and the bytes are the caller's as before.
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
-/// - Errors: as ember_model_load. The sentence begins with `<buffer>`.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
+/// - Errors: as ember_model_load. The error's sentence begins with `<buffer>`.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_load_borrowed(

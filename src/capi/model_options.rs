@@ -203,7 +203,7 @@ pub unsafe extern "C" fn ember_model_options_free(options: *mut ember_model_opti
 /// - @param options the options to change; not NULL
 /// - @param use_mmap true, the default: mapped; false: read
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -227,7 +227,7 @@ pub unsafe extern "C" fn ember_model_options_set_use_mmap(
 /// - @param isa_len length of `isa` in bytes, or EMBER_NUL_TERMINATED
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: Ember copies `isa`.
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for a name that this build does not know; EMBER_E_UTF8, EMBER_E_NOMEM,
 ///   EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
@@ -252,7 +252,7 @@ pub unsafe extern "C" fn ember_model_options_set_isa(
 /// - @param options the options to change; not NULL
 /// - @param pack an ember_pack
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for another number; EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -272,7 +272,7 @@ pub unsafe extern "C" fn ember_model_options_set_pack(
 /// - @param token the token; NULL, the default: none
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: The options, and a load under way, keep what they need of `token`; the caller may free it.
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -294,7 +294,7 @@ pub unsafe extern "C" fn ember_model_options_set_cancel_token(
 /// - @param options the options to change; not NULL
 /// - @param lock true: they stay; false, the default: the system may drop them
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -314,7 +314,7 @@ pub unsafe extern "C" fn ember_model_options_set_lock(
 /// - @param options the options to change; not NULL
 /// - @param check_tensors true: it does, and reads the whole file; false, the default: it does not
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -335,7 +335,7 @@ pub unsafe extern "C" fn ember_model_options_set_check_tensors(
 /// - @param user_data handed to the callback as it is; may be NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: `callback` and `user_data` must stay valid as long as the options, and as long as a load with them.
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -357,7 +357,7 @@ pub unsafe extern "C" fn ember_model_options_set_progress(
 /// - @param options the options to change; not NULL
 /// - @param bytes the most bytes of all large buffers together; 0, the default: no limit
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -380,7 +380,7 @@ pub unsafe extern "C" fn ember_model_options_set_memory_limit(
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: The callbacks and `user_data` must stay valid until the model and all its contexts are gone. Any
 ///   thread calls them.
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for one callback without the other; EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -406,7 +406,7 @@ pub unsafe extern "C" fn ember_model_options_set_allocator(
 /// - @param value the integer
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: Ember copies `key`.
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for an empty key; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -430,7 +430,7 @@ pub unsafe extern "C" fn ember_model_options_set_meta_i64(
 /// - @param value the number
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: Ember copies `key`.
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for an empty key; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -454,7 +454,7 @@ pub unsafe extern "C" fn ember_model_options_set_meta_f64(
 /// - @param value the boolean
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: Ember copies `key`.
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for an empty key; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -479,7 +479,7 @@ pub unsafe extern "C" fn ember_model_options_set_meta_bool(
 /// - @param value_len length of `value` in bytes, or EMBER_NUL_TERMINATED
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: Ember copies `key` and `value`.
-/// - Threads: One call at a time for `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for an empty key; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]

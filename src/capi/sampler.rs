@@ -92,7 +92,7 @@ pub(super) fn push(sampler: &Exclusive<Sampler>, stage: Stage) -> Result<()> {
 /// - @param sampler the sampler; not NULL
 /// - @param out receives an ember_constraint_progress; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `sampler`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -113,7 +113,7 @@ pub unsafe extern "C" fn ember_sampler_progress(
 /// - @param sampler the sampler; not NULL
 /// - @param token the token id
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `sampler`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -133,7 +133,7 @@ pub unsafe extern "C" fn ember_sampler_accept(
 /// - @param out receives the copy; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: The caller frees `*out` with ember_sampler_free.
-/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `sampler`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -153,7 +153,7 @@ pub unsafe extern "C" fn ember_sampler_clone(
 /// - @param sampler the sampler; not NULL
 /// - @param out receives the seed; for a sampler made with EMBER_SEED_RANDOM the one that was taken; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `sampler`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -171,7 +171,7 @@ pub unsafe extern "C" fn ember_sampler_seed(
 /// Starts a sampler over, as if it were new: the random numbers, and what was accepted. The stages stay.
 /// - @param sampler the sampler; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `sampler`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -192,7 +192,7 @@ pub unsafe extern "C" fn ember_sampler_reset(
 /// - @param n number of `logits`, 1 to 16777215
 /// - @param out receives the token id; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `sampler`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for no logits or too many, a NaN, or logits that rule every token out;
 ///   EMBER_E_CANCELLED by a stage's callback; EMBER_E_NOMEM; EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error

@@ -20,7 +20,7 @@ use crate::generate::{infill, proposed_sampler};
 /// - @param model the model to sample for; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: Ember keeps nothing of `model`.
-/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `sampler`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_UNSUPPORTED for a model without a tokenizer or without a token that ends a text;
 ///   EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error

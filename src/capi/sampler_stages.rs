@@ -63,7 +63,7 @@ fn pairs(tokens: &[u32], biases: &[f32]) -> Result<Vec<(u32, f32)>> {
 /// Adds a stage that keeps only the most probable token; of equals the one with the lowest id.
 /// - @param sampler the sampler; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `sampler`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn ember_sampler_add_greedy(
 /// - @param sampler the sampler; not NULL
 /// - @param temperature a finite number, at least 0; 0 is greedy
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `sampler`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -94,7 +94,7 @@ pub unsafe extern "C" fn ember_sampler_add_temperature(
 /// - @param sampler the sampler; not NULL
 /// - @param k how many tokens stay; 0 keeps all
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `sampler`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn ember_sampler_add_top_k(
 /// - @param sampler the sampler; not NULL
 /// - @param p the sum, above 0, at most 1
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `sampler`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -126,7 +126,7 @@ pub unsafe extern "C" fn ember_sampler_add_top_p(
 /// - @param sampler the sampler; not NULL
 /// - @param p the least share of the likeliest token's probability, 0 to 1; 0 keeps all
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `sampler`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -142,7 +142,7 @@ pub unsafe extern "C" fn ember_sampler_add_min_p(
 /// - @param sampler the sampler; not NULL
 /// - @param p the sum of probabilities that the tokens kept have to exceed, above 0, at most 1; 1 keeps all
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `sampler`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -160,7 +160,7 @@ pub unsafe extern "C" fn ember_sampler_add_typical_p(
 /// - @param n the most standard deviations of all candidates' logits below the largest, finite, at least 0; 0 keeps
 ///   all
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `sampler`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -178,7 +178,7 @@ pub unsafe extern "C" fn ember_sampler_add_top_n_sigma(
 /// - @param range how far the temperature goes below (to 0 at most) and above the middle, finite, at least 0
 /// - @param exponent the power of the entropy that it grows with, finite, at least 0
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `sampler`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -199,7 +199,7 @@ pub unsafe extern "C" fn ember_sampler_add_dynamic_temperature(
 /// - @param probability how often it removes tokens, 0 to 1
 /// - @param threshold the probability from which on tokens are removed, 0 to 1; above 0.5 the stage does nothing
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `sampler`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -220,7 +220,7 @@ pub unsafe extern "C" fn ember_sampler_add_xtc(
 /// - @param frequency taken off a logit for each time the token occurred
 /// - @param presence taken off a logit once
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `sampler`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -245,7 +245,7 @@ pub unsafe extern "C" fn ember_sampler_add_penalties(
 /// - @param generated_only true: those generated since the last one of a prompt, as OpenAI's API has it; false, the
 ///   default: all that were accepted
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `sampler`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -275,7 +275,7 @@ pub unsafe extern "C" fn ember_sampler_set_penalties_generated_only(
 /// - @param n_breakers number of `breakers`, 128 different ones at most
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: Ember copies `breakers` and keeps nothing of `model`.
-/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `sampler`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_UNSUPPORTED for a model without a tokenizer; EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8,
 ///   EMBER_E_NOMEM; EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
@@ -308,7 +308,7 @@ pub unsafe extern "C" fn ember_sampler_add_dry(
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: `callback` and `user_data` must stay valid as long as the sampler, its clones and generators made
 ///   with it.
-/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `sampler`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -327,7 +327,7 @@ pub unsafe extern "C" fn ember_sampler_add_callback(
 /// - @param tau the wanted surprise in bits
 /// - @param eta the rate at which the bound follows
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `sampler`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -347,7 +347,7 @@ pub unsafe extern "C" fn ember_sampler_add_mirostat(
 /// - @param eta the rate at which the number follows
 /// - @param m from how many of the likeliest tokens the number is estimated, 2 to 1048576; 100 is usual
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `sampler`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -369,7 +369,7 @@ pub unsafe extern "C" fn ember_sampler_add_mirostat_1(
 /// - @param target the wanted probability, 0 to 1
 /// - @param decay how much an accepted token counts as against the one behind it, 0 to 0.99
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `sampler`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -389,7 +389,7 @@ pub unsafe extern "C" fn ember_sampler_add_adaptive_p(
 /// - @param n number of `tokens` and `biases`
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: Ember copies `tokens` and `biases`.
-/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `sampler`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for a NaN or +INFINITY, and for a sum that leaves the range of floats;
 ///   EMBER_E_NOMEM, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
@@ -413,7 +413,7 @@ pub unsafe extern "C" fn ember_sampler_add_bias(
 /// - @param n number of `tokens`
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: Ember copies `tokens`.
-/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `sampler`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -432,7 +432,7 @@ pub unsafe extern "C" fn ember_sampler_add_allow(
 /// - @param n number of `tokens`
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: Ember copies `tokens`.
-/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `sampler`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -456,7 +456,7 @@ pub unsafe extern "C" fn ember_sampler_add_deny(
 /// - @param constraint the constraint, made for the same model; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: The sampler keeps what it needs of `constraint`; the caller may free it.
-/// - Threads: One call at a time for `sampler`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `sampler`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY. Errors of sampling and generation:
 ///   EMBER_E_INVALID_ARGUMENT where a token was accepted that does not fit, where a limit of the constraint is
 ///   reached, for a constraint of another model, and with ember_generate_options_set_ignore_eog.

@@ -101,7 +101,7 @@ fn run(
 /// - @param out_result receives the sums; set its struct_size first; NULL: not wanted
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: `options` may be freed after the call.
-/// - Threads: One call at a time for `context` and `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `context` and `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT when there is no token to score or none before it; EMBER_E_CONTEXT_FULL for
 ///   more than n_ctx tokens, and one (the last is not run), or when no page is left; EMBER_E_CANCELLED by the cancel
 ///   token; EMBER_E_UNSUPPORTED for an encoder or a model without a tokenizer; EMBER_E_UTF8,
@@ -145,7 +145,7 @@ pub unsafe extern "C" fn ember_score(
 /// - @param out_result receives the sums; set its struct_size first; NULL: not wanted
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: `options` may be freed after the call.
-/// - Threads: One call at a time for `context` and `options`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `context` and `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist; else as ember_score; EMBER_E_BUFFER_TOO_SMALL.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]

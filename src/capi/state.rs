@@ -99,7 +99,7 @@ fn read_from(
 /// - @param to number of the sequence to copy into; what it held is gone
 /// - @param n_tokens how many tokens to copy, from the first on
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `context`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT when a sequence does not exist, `from` is shorter, both are the same, or `from`
 ///   has given back what the next token would see (ember_context_options_set_keep_all_positions); EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
@@ -125,7 +125,7 @@ pub unsafe extern "C" fn ember_context_sequence_copy(
 /// - @param most the most tokens to reuse; leave one token at least to decode, for its logits
 /// - @param n_reused receives how many tokens the sequence has now; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `context`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist; EMBER_E_NOMEM, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -154,7 +154,7 @@ pub unsafe extern "C" fn ember_context_sequence_reuse(
 /// - @param n_keep how many tokens stay at the beginning
 /// - @param n_drop how many tokens behind these are forgotten
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `context`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist or is shorter, or the first `n_keep` tokens
 ///   would see again what was given back (ember_context_options_set_keep_all_positions); EMBER_E_UNSUPPORTED for a
 ///   model with learned positions (GPT-2) or recurrent layers (LFM2, Qwen 3.5) and for an encoder;
@@ -176,7 +176,7 @@ pub unsafe extern "C" fn ember_context_sequence_shift(
 /// - @param context the context; not NULL
 /// - @param sequence number of the sequence that stays
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `context`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist; EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -197,7 +197,7 @@ pub unsafe extern "C" fn ember_context_sequence_keep(
 /// - @param capacity bytes that `buffer` can take; 0 to ask for the number
 /// - @param n_needed receives the number of bytes, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `context`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist; EMBER_E_UNSUPPORTED for an encoder;
 ///   EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
@@ -230,7 +230,7 @@ pub unsafe extern "C" fn ember_context_state_save(
 /// - @param data the state, as ember_context_state_save wrote it; not NULL
 /// - @param len number of bytes
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `context`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_FORMAT for a damaged state; EMBER_E_INVALID_ARGUMENT for one of another model, of another kind
 ///   of KV cache, and for more or longer sequences than the context has; EMBER_E_UNSUPPORTED for one of a later
 ///   version, and for an encoder; EMBER_E_CONTEXT_FULL when the KV cache has too few pages left; EMBER_E_NOMEM,
@@ -260,7 +260,7 @@ pub unsafe extern "C" fn ember_context_state_load(
 /// - @param path the file, UTF-8; not NULL
 /// - @param path_len length of `path` in bytes, or EMBER_NUL_TERMINATED
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `context`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_IO, for a folder, pipe or device at `path` too; EMBER_E_INVALID_ARGUMENT when the sequence does
 ///   not exist; EMBER_E_UNSUPPORTED for an encoder; EMBER_E_UTF8, EMBER_E_NOMEM, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
@@ -285,7 +285,7 @@ pub unsafe extern "C" fn ember_context_state_save_file(
 /// - @param path the file, UTF-8; not NULL
 /// - @param path_len length of `path` in bytes, or EMBER_NUL_TERMINATED
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `context`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_IO for a file that cannot be read; EMBER_E_UTF8; else as ember_context_state_load.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -310,7 +310,7 @@ pub unsafe extern "C" fn ember_context_state_load_file(
 /// - @param callback takes the parts, on the calling thread; not NULL
 /// - @param user_data handed to the callback as it is; may be NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `context`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_CANCELLED by the callback; EMBER_E_INVALID_ARGUMENT when the sequence does not exist;
 ///   EMBER_E_UNSUPPORTED for an encoder; EMBER_E_NOMEM; EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
@@ -334,7 +334,7 @@ pub unsafe extern "C" fn ember_context_state_write(
 /// - @param callback gives the parts, on the calling thread; not NULL
 /// - @param user_data handed to the callback as it is; may be NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `context`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_CANCELLED by the callback; EMBER_E_INVALID_ARGUMENT when it returns more bytes than it was asked
 ///   for; else as ember_context_state_load.
 /// - @return EMBER_OK, or the status of the error

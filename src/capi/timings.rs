@@ -60,7 +60,7 @@ fn to_timings(context: &Context) -> ember_timings {
 /// - @param context the context; not NULL
 /// - @param out receives the counters; set its struct_size first; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `context`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn ember_context_timings_get(
 /// Sets the counters of a context to 0; load_ns stays.
 /// - @param context the context; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
-/// - Threads: One call at a time for `context`; a second gives EMBER_E_BUSY.
+/// - Threads: Any thread; one call at a time for `context`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]

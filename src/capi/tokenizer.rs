@@ -117,7 +117,7 @@ fn tokenizer_info(t: &Tokenizer) -> ember_tokenizer_info {
 /// - Threads: Any thread, also several at the same time.
 /// - Errors: EMBER_E_IO (missing, unreadable); EMBER_E_FORMAT (malformed); EMBER_E_UNSUPPORTED (a kind of vocabulary
 ///   that this version does not know, or a file without one); EMBER_E_INVALID_ARGUMENT, EMBER_E_UTF8, EMBER_E_NOMEM.
-///   The sentence begins with the path.
+///   The error's sentence begins with the path.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_tokenizer_load(
@@ -140,7 +140,7 @@ pub unsafe extern "C" fn ember_tokenizer_load(
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: The caller gives `*out` back with ember_tokenizer_release. `data` may be freed after the call.
 /// - Threads: Any thread, also several at the same time.
-/// - Errors: as ember_tokenizer_load. The sentence begins with `<buffer>`.
+/// - Errors: as ember_tokenizer_load. The error's sentence begins with `<buffer>`.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_tokenizer_load_buffer(
