@@ -1268,9 +1268,9 @@ ember_status ember_model_options_set_memory_limit(
  * Has the large buffers of a model and its contexts come from the host.
  *
  * @param options the options to change; not NULL
- * @param allocate gives zeroed memory; NULL, the default, with `deallocate`
- *   NULL: the system's
- * @param deallocate takes the memory back; NULL only if `allocate` is NULL
+ * @param allocate gives zeroed memory; may be NULL if `deallocate` is NULL: the
+ *   system's, the default
+ * @param deallocate takes the memory back; may be NULL if `allocate` is NULL
  * @param user_data handed to both callbacks as it is; may be NULL
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
@@ -2159,7 +2159,7 @@ void ember_context_free(struct ember_context *context);
  * @param sequences the sequence of each token; NULL: all in sequence 0
  * @param want_logits non-zero for each token whose logits are wanted; NULL: for
  *   the last token only
- * @param n number of tokens, and of elements of each array that is not NULL; at
+ * @param n number of tokens, and of elements of each array that is given; at
  *   least 1
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
@@ -3825,7 +3825,7 @@ ember_status ember_generate_options_set_draft(
  * out.
  *
  * @param context the context; not NULL
- * @param prompt the prompt, UTF-8, not empty; may be NULL if `prompt_len` is 0
+ * @param prompt the prompt, UTF-8, not empty; not NULL
  * @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
  * @param n number of completions; the context needs s + `n` sequences
  *   (ember_context_options_set_n_seq)
@@ -3865,8 +3865,7 @@ ember_status ember_completions_new(
  * ember_completions_new. Nothing is added to the prompt.
  *
  * @param context the context; not NULL
- * @param tokens the token ids of the prompt, at least one; may be NULL if
- *   `n_tokens` is 0
+ * @param tokens the token ids of the prompt, at least one; not NULL
  * @param n_tokens number of `tokens`
  * @param n number of completions
  * @param options how to generate; NULL: the defaults
@@ -5625,9 +5624,9 @@ ember_status ember_chat_parser_format(
  *   it, UTF-8; empty: as the template ends it when it has no variables; may be
  *   NULL if `prompt_len` is 0
  * @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
- * @param out receives the constraint; or NULL where there is nothing to
- *   constrain: without tools, with the choice "none", and where no call has to
- *   be made in the form "llama3", which has no mark
+ * @param out receives the constraint, or a null pointer where there is nothing
+ *   to constrain: without tools, with the choice "none", and where no call has
+ *   to be made in the form "llama3", which has no mark; not NULL
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
@@ -6803,10 +6802,10 @@ void ember_engine_free(struct ember_engine *engine);
  * no token when its turn comes.
  *
  * @param engine the engine; not NULL
- * @param prompt the prompt, UTF-8, not empty; may be NULL if `prompt_len` is 0
+ * @param prompt the prompt, UTF-8, not empty; not NULL
  * @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
- * @param options how to generate; NULL: the defaults; the sequence and
- *   reuse_prefix mean nothing here, and the priority does
+ * @param options how to generate; NULL: the defaults; of them the sequence and
+ *   reuse_prefix mean nothing here
  * @param sampler chooses the tokens; NULL: greedy; requests that shall differ
  *   need samplers of different seeds, since Ember takes a copy, random state
  *   and all (ember_sampler_clone), in which the prompt takes the place of all
@@ -6849,8 +6848,7 @@ ember_status ember_engine_submit(
  * ember_engine_submit. Nothing is added to the prompt.
  *
  * @param engine the engine; not NULL
- * @param tokens the token ids of the prompt, at least one; may be NULL if
- *   `n_tokens` is 0
+ * @param tokens the token ids of the prompt, at least one; not NULL
  * @param n_tokens number of `tokens`
  * @param options how to generate; NULL: the defaults
  * @param sampler chooses the tokens; NULL: greedy

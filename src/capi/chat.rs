@@ -165,8 +165,8 @@ pub unsafe extern "C" fn ember_chat_tokenize(
 ///   thought: then the constraint begins behind it, UTF-8; empty: as the template ends it when it has no variables;
 ///   may be NULL if `prompt_len` is 0
 /// - @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
-/// - @param out receives the constraint; or NULL where there is nothing to constrain: without tools, with the choice
-///   "none", and where no call has to be made in the form "llama3", which has no mark
+/// - @param out receives the constraint, or a null pointer where there is nothing to constrain: without tools, with
+///   the choice "none", and where no call has to be made in the form "llama3", which has no mark; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: The caller frees `*out` with ember_constraint_free. `options` may be freed after the call.
 /// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.

@@ -79,7 +79,7 @@ fn may_go(state: &Exclusive<CompletionsState>) -> bool {
 /// each sequence holds the prompt and its completion. Completion 0 draws as `sampler` would; completion i has a seed
 /// that is i larger. Options hold for each completion; lookup and draft tokens are left out.
 /// - @param context the context; not NULL
-/// - @param prompt the prompt, UTF-8, not empty; may be NULL if `prompt_len` is 0
+/// - @param prompt the prompt, UTF-8, not empty; not NULL
 /// - @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
 /// - @param n number of completions; the context needs s + `n` sequences (ember_context_options_set_n_seq)
 /// - @param options how to generate; NULL: the defaults
@@ -113,7 +113,7 @@ pub unsafe extern "C" fn ember_completions_new(
 
 /// Prepares several completions of a prompt of token ids; see ember_completions_new. Nothing is added to the prompt.
 /// - @param context the context; not NULL
-/// - @param tokens the token ids of the prompt, at least one; may be NULL if `n_tokens` is 0
+/// - @param tokens the token ids of the prompt, at least one; not NULL
 /// - @param n_tokens number of `tokens`
 /// - @param n number of completions
 /// - @param options how to generate; NULL: the defaults

@@ -189,7 +189,7 @@ pub unsafe extern "C" fn ember_context_set_cancel_token(
 /// - @param positions the place of each token, checked against the end of its sequence; NULL: not checked
 /// - @param sequences the sequence of each token; NULL: all in sequence 0
 /// - @param want_logits non-zero for each token whose logits are wanted; NULL: for the last token only
-/// - @param n number of tokens, and of elements of each array that is not NULL; at least 1
+/// - @param n number of tokens, and of elements of each array that is given; at least 1
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Threads: Any thread; one call at a time for `context`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for a token, position or sequence out of range, and for a context with threads

@@ -184,10 +184,9 @@ pub unsafe extern "C" fn ember_engine_free(engine: *mut ember_engine) {
 /// ember_generate_options_set_parse_special.** A prompt for which the whole KV cache has too few pages
 /// (ember_context_options_set_kv_limit) ends with EMBER_FINISH_CONTEXT_FULL and no token when its turn comes.
 /// - @param engine the engine; not NULL
-/// - @param prompt the prompt, UTF-8, not empty; may be NULL if `prompt_len` is 0
+/// - @param prompt the prompt, UTF-8, not empty; not NULL
 /// - @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
-/// - @param options how to generate; NULL: the defaults; the sequence and reuse_prefix mean nothing here, and the
-///   priority does
+/// - @param options how to generate; NULL: the defaults; of them the sequence and reuse_prefix mean nothing here
 /// - @param sampler chooses the tokens; NULL: greedy; requests that shall differ need samplers of different seeds,
 ///   since Ember takes a copy, random state and all (ember_sampler_clone), in which the prompt takes the place of all
 ///   that was accepted
@@ -227,7 +226,7 @@ pub unsafe extern "C" fn ember_engine_submit(
 /// Has a prompt of token ids continued, together with other requests; see ember_engine_submit. Nothing is added to
 /// the prompt.
 /// - @param engine the engine; not NULL
-/// - @param tokens the token ids of the prompt, at least one; may be NULL if `n_tokens` is 0
+/// - @param tokens the token ids of the prompt, at least one; not NULL
 /// - @param n_tokens number of `tokens`
 /// - @param options how to generate; NULL: the defaults
 /// - @param sampler chooses the tokens; NULL: greedy

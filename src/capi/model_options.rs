@@ -374,8 +374,8 @@ pub unsafe extern "C" fn ember_model_options_set_memory_limit(
 
 /// Has the large buffers of a model and its contexts come from the host.
 /// - @param options the options to change; not NULL
-/// - @param allocate gives zeroed memory; NULL, the default, with `deallocate` NULL: the system's
-/// - @param deallocate takes the memory back; NULL only if `allocate` is NULL
+/// - @param allocate gives zeroed memory; may be NULL if `deallocate` is NULL: the system's, the default
+/// - @param deallocate takes the memory back; may be NULL if `allocate` is NULL
 /// - @param user_data handed to both callbacks as it is; may be NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: The callbacks and `user_data` must stay valid until the model and all its contexts are gone. Any

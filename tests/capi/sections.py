@@ -1,7 +1,8 @@
 """Reads the comments of include/ember.h: sections.py comments | examples
 
     comments   fails when a section lacks its overview or example, when the comment of a function or callback lacks a parameter, names one
-               that does not exist or lacks @return, and when its parts are out of order or not in the header's words
+               that does not exist or lacks @return, and when its parts are out of order or not in the header's words,
+               or when it lets a parameter be NULL that test_misuse.c does not
     examples   prints a C program of the sections' examples, a function for each
 """
 
@@ -9,7 +10,11 @@ import pathlib
 import re
 import sys
 
-TEXT = (pathlib.Path(__file__).resolve().parents[2] / "include/ember.h").read_text(encoding="utf-8")
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TEXT = (ROOT / "include/ember.h").read_text(encoding="utf-8")
+# What tests/capi/test_misuse.c calls with NULL and lets succeed: function and parameter.
+MISUSE = (ROOT / "tests/capi/test_misuse.c").read_text(encoding="utf-8")
+MAY_BE_NULL = set(re.findall(r'\{"(ember_\w+)", "(\w+)"\}', MISUSE.partition("MAY_BE_NULL[][2]")[2].partition("};")[0]))
 
 PROLOGUE = """#include <stdio.h>
 #include <string.h>
@@ -149,6 +154,13 @@ def comments() -> int:
         bad.append("a type of a callback has no comment")
     for name, result, names, lines in documented + types:
         bad += [f"the comment of {name} {what}" for what in judge(name, result, names, lines)]
+        # A length of 0, and what always may be NULL, are not in the list.
+        for text in paragraphs(lines) if result == "ember_status" and "err" in names else []:
+            one = re.match(r"@param (\w+) .*\bNULL\b", text)
+            if one is None or one[1] in ("err", "user_data") or "may be NULL if" in text:
+                continue
+            if text.endswith("not NULL") == ((name, one[1]) in MAY_BE_NULL):
+                bad.append(f"{name} says of {one[1]} what test_misuse.c does not: {text}")
     if bad:
         print("\n".join(bad), file=sys.stderr)
         return 1

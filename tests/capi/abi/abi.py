@@ -185,7 +185,7 @@ def table(path: str) -> str:
 
 # Name, what it is to programs, whether abidiff sees it, what is replaced in the header by what.
 VARIANTS = [
-    ("reworded", SAME, True, r" \* Forgets the tokens", " * Drops the tokens"),
+    ("reworded", SAME, True, r" \* Forgets the end", " * Drops the end"),
     ("parameter_renamed", SAME, True, r"uint32_t n_batch,", "uint32_t rows,"),
     ("function_added", ADDITION, True, r"\Z", "int32_t ember_model_is_good(const struct ember_model *model);\n"),
     ("option_added", ADDITION, True, r"\Z",
