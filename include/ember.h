@@ -972,7 +972,7 @@ ember_status ember_model_load_borrowed(
  * @param buffer receives a JSON object, UTF-8 without NUL; may be NULL if
  *   `capacity` is 0
  * @param capacity bytes that `buffer` can take; 0 to ask for the number
- * @param n_needed receives the number of bytes, also with
+ * @param n_needed receives how many bytes there are, also with
  *   EMBER_E_BUFFER_TOO_SMALL; not NULL
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
@@ -1575,7 +1575,7 @@ ember_status ember_tokenizer_info_get(
  *   type
  * @param tokens receives the token ids; may be NULL if `capacity` is 0
  * @param capacity tokens that `tokens` can take; 0 to ask for the number
- * @param n_needed receives the number of tokens, also with
+ * @param n_needed receives how many tokens there are, also with
  *   EMBER_E_BUFFER_TOO_SMALL; not NULL
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
@@ -1611,7 +1611,7 @@ ember_status ember_tokenizer_tokenize(
  *   token
  * @param tokens receives the token ids; may be NULL if `capacity` is 0
  * @param capacity tokens that `tokens` can take; 0 to ask for the number
- * @param n_needed receives the number of tokens, also with
+ * @param n_needed receives how many tokens there are, also with
  *   EMBER_E_BUFFER_TOO_SMALL; not NULL
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
@@ -1674,7 +1674,7 @@ ember_status ember_tokenizer_count(
  * @param buffer receives the bytes, without NUL; no whole UTF-8 where the
  *   tokens begin or end inside a code point; may be NULL if `capacity` is 0
  * @param capacity bytes that `buffer` can take; 0 to ask for the number
- * @param n_needed receives the number of bytes, also with
+ * @param n_needed receives how many bytes there are, also with
  *   EMBER_E_BUFFER_TOO_SMALL; not NULL
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
@@ -1704,7 +1704,7 @@ ember_status ember_tokenizer_detokenize(
  * @param buffer receives the bytes, without NUL, perhaps a part of a code
  *   point; may be NULL if `capacity` is 0
  * @param capacity bytes that `buffer` can take; 0 to ask for the number
- * @param n_needed receives the number of bytes, also with
+ * @param n_needed receives how many bytes there are, also with
  *   EMBER_E_BUFFER_TOO_SMALL; not NULL
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
@@ -1799,7 +1799,7 @@ ember_status ember_model_tokenizer(
  *   type
  * @param tokens receives the token ids; may be NULL if `capacity` is 0
  * @param capacity tokens that `tokens` can take; 0 to ask for the number
- * @param n_needed receives the number of tokens, also with
+ * @param n_needed receives how many tokens there are, also with
  *   EMBER_E_BUFFER_TOO_SMALL; not NULL
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
@@ -1838,7 +1838,7 @@ ember_status ember_model_tokenize(
  *   token
  * @param tokens receives the token ids; may be NULL if `capacity` is 0
  * @param capacity tokens that `tokens` can take; 0 to ask for the number
- * @param n_needed receives the number of tokens, also with
+ * @param n_needed receives how many tokens there are, also with
  *   EMBER_E_BUFFER_TOO_SMALL; not NULL
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
@@ -1873,7 +1873,7 @@ ember_status ember_model_tokenize_bytes(
  * @param buffer receives the bytes, without NUL; no whole UTF-8 where the
  *   tokens begin or end inside a code point; may be NULL if `capacity` is 0
  * @param capacity bytes that `buffer` can take; 0 to ask for the number
- * @param n_needed receives the number of bytes, also with
+ * @param n_needed receives how many bytes there are, also with
  *   EMBER_E_BUFFER_TOO_SMALL; not NULL
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
@@ -1903,7 +1903,7 @@ ember_status ember_model_detokenize(
  * @param buffer receives the bytes, without NUL, perhaps a part of a code
  *   point; may be NULL if `capacity` is 0
  * @param capacity bytes that `buffer` can take; 0 to ask for the number
- * @param n_needed receives the number of bytes, also with
+ * @param n_needed receives how many bytes there are, also with
  *   EMBER_E_BUFFER_TOO_SMALL; not NULL
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
@@ -2149,8 +2149,8 @@ ember_status ember_context_new(
 void ember_context_free(struct ember_context *context);
 
 /**
- * Runs tokens through the model and puts them behind their sequences. On any
- * error the sequences are as before.
+ * Runs tokens through the model and puts them at the end of their sequences. On
+ * any error the sequences are as before.
  *
  * @param context the context; not NULL
  * @param tokens the token ids; not NULL
@@ -2243,7 +2243,7 @@ ember_status ember_context_n_past(
  * @param sequence number of the sequence, from 0
  * @param tokens receives the token ids; may be NULL if `capacity` is 0
  * @param capacity tokens that `tokens` can take; 0 to ask for the number
- * @param n_needed receives the number of tokens, also with
+ * @param n_needed receives how many tokens there are, also with
  *   EMBER_E_BUFFER_TOO_SMALL; not NULL
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
@@ -2289,7 +2289,7 @@ ember_status ember_context_rewind(
 /**
  * Copies the beginning of a sequence into another, for several answers to one
  * prompt. The two share the memory of the KV cache until they differ, so this
- * costs next to nothing. If the logits behind the last of these tokens are
+ * costs next to nothing. If the logits after the last of these tokens are
  * there, `to` has them too, and an empty prompt goes on from there.
  *
  * @param context the context; not NULL
@@ -2350,18 +2350,18 @@ ember_status ember_context_sequence_reuse(
 
 /**
  * Forgets tokens within a sequence, where a text has become too long. The
- * tokens behind them move forward, and their keys in the KV cache are
- * re-rotated to the new positions, which takes about as long as reading them.
- * What was computed from the forgotten tokens stays in what follows: this is
- * cheaper than running the rest anew, and not quite the same. Each shift rounds
- * the moved keys once more. The logits behind the last token stay, unless it is
+ * tokens after them move forward, and their keys in the KV cache are re-rotated
+ * to the new positions, which takes about as long as reading them. What was
+ * computed from the forgotten tokens stays in what follows: this is cheaper
+ * than running the rest anew, and not quite the same. Each shift rounds the
+ * moved keys once more. The logits after the last token stay, unless it is
  * forgotten. Prefixes that are kept (ember_context_options_set_keep_prefixes)
  * never have moved tokens.
  *
  * @param context the context; not NULL
  * @param sequence number of the sequence, from 0
  * @param n_keep how many tokens stay at the beginning
- * @param n_drop how many tokens behind these are forgotten
+ * @param n_drop how many tokens after these are forgotten
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
@@ -3083,7 +3083,7 @@ typedef int32_t (*ember_event_callback)(
     void *user_data);
 
 /**
- * Generates text behind a prompt, and hands each event to a callback.
+ * Generates text after a prompt, and hands each event to a callback.
  *
  * **A prompt made by ember_chat_apply_template needs
  * ember_generate_options_set_parse_special.** Without it the template's marks
@@ -3092,9 +3092,9 @@ typedef int32_t (*ember_event_callback)(
  * have no such trap.
  *
  * An empty sequence begins with the special tokens that the file asks for
- * (BOS). None is put before a prompt behind what a sequence holds. The space
+ * (BOS). A sequence that holds tokens gets none before the prompt. The space
  * that texts of some models begin with is there where the whole text would have
- * it: at the start and behind a special token, never behind text.
+ * it: at the start and after a special token, never after text.
  *
  * Afterwards the sequence holds the prompt and the generated tokens, without an
  * end-of-generation token. The next call goes on from there, and an empty
@@ -3154,7 +3154,7 @@ ember_status ember_generate(
     struct ember_error **err);
 
 /**
- * Generates text behind a prompt of token ids, and hands each event to a
+ * Generates text after a prompt of token ids, and hands each event to a
  * callback; see ember_generate. Nothing is added to the prompt. The model needs
  * no tokenizer, unless there are stop strings or an echo.
  *
@@ -3228,7 +3228,7 @@ ember_status ember_generator_new(
     struct ember_error **err);
 
 /**
- * Prepares a generation behind a prompt of token ids; see ember_generator_new.
+ * Prepares a generation after a prompt of token ids; see ember_generator_new.
  * Nothing is added to the prompt. The model needs no tokenizer, unless there
  * are stop strings or an echo.
  *
@@ -3502,7 +3502,7 @@ ember_status ember_generate_options_set_include_stop(
  *
  * @param options the options to change; not NULL
  * @param reuse_prefix true: the prompt is the whole text; false, the default:
- *   it goes behind what the sequence holds
+ *   it goes after what the sequence holds
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
@@ -3605,10 +3605,10 @@ ember_status ember_generate_options_set_time_limit(
  * one of the highest priority, of equal ones the one that came first. Nobody
  * waits for ever. Of the requests that 32 later ones have passed, the one that
  * came first is next all the same, and all others are counted from 0 again. So
- * an urgent request behind a long queue waits for one of these at most, and
- * then 32 go by priority. Where pages of the KV cache are few, requests give
- * theirs up in the opposite order and are run again later. Requests that came
- * later and stay have passed them too.
+ * an urgent request after a long queue waits for one of these at most, and then
+ * 32 go by priority. Where pages of the KV cache are few, requests give theirs
+ * up in the opposite order and are run again later. Requests that came later
+ * and stay have passed them too.
  *
  * @param options the options to change; not NULL
  * @param priority any number, higher first; default: 0
@@ -3658,7 +3658,7 @@ ember_status ember_generate_options_set_cancel_token(
  *
  * @param options the options to change; not NULL
  * @param n_keep how many tokens stay at the beginning
- * @param n_drop how many tokens behind these are forgotten each time; 0, the
+ * @param n_drop how many tokens after these are forgotten each time; 0, the
  *   default: none, and the generation ends with EMBER_FINISH_CONTEXT_FULL
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
@@ -3684,7 +3684,7 @@ ember_status ember_generate_options_set_shift(
  * Sets what generated text has to follow. Only tokens that the constraint
  * allows are candidates, before all stages of the sampler, and the generation
  * ends with it, as EMBER_FINISH_EOG. It begins with the first generated token,
- * or behind its trigger. ember_generate_result says whether the text is
+ * or after its trigger. ember_generate_result says whether the text is
  * complete: one that is cut off, by max_tokens, a stop string, a full context
  * or a cancel token, is EMBER_CONSTRAINT_UNFINISHED. Tokens that the constraint
  * leaves no choice for are run together with the one before them, in one batch;
@@ -3964,7 +3964,7 @@ ember_status ember_completions_usage(
  * @param buffer receives the text, UTF-8 without NUL; may be NULL if `capacity`
  *   is 0
  * @param capacity bytes that `buffer` can take; 0 to ask for the number
- * @param n_needed receives the number of bytes, also with
+ * @param n_needed receives how many bytes there are, also with
  *   EMBER_E_BUFFER_TOO_SMALL; not NULL
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
@@ -4256,7 +4256,7 @@ ember_status ember_sampler_progress(
  * begin with another candidate's are merged with it, and tokens with less than
  * a fifth of the probability go. When none is left, the end of a turn (or of
  * the text) is chosen, whether it was among the candidates or not. The stage
- * stands behind top-k and top-p as a rule.
+ * stands after top-k and top-p as a rule.
  *
  * @param sampler the sampler; not NULL
  * @param model the model to sample for; not NULL
@@ -4635,14 +4635,14 @@ ember_status ember_sampler_add_mirostat_1(
 /**
  * Adds a stage that makes tokens the likelier, the nearer their probability is
  * to a target (adaptive-p). The target moves so that accepted tokens have the
- * wanted probability on average. It is the last stage as a rule, behind min-p,
+ * wanted probability on average. It is the last stage as a rule, after min-p,
  * and there is one at most. It learns from a token that ember_sampler_sample
  * gave last and ember_sampler_accept takes; generations do both.
  *
  * @param sampler the sampler; not NULL
  * @param target the wanted probability, 0 to 1
- * @param decay how much an accepted token counts as against the one behind it,
- *   0 to 0.99
+ * @param decay how much an accepted token counts as against the next one, 0 to
+ *   0.99
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
  *
@@ -4738,11 +4738,11 @@ ember_status ember_sampler_add_deny(
  * these. Where the constraint is complete it leaves the tokens that end a text,
  * and nothing else. The text is made of the tokens that ember_sampler_sample
  * gives and ember_sampler_accept accepts next. Other tokens that are accepted
- * are a prompt, and the text under the constraint begins anew behind them, as
- * it does with ember_sampler_reset. In a generation it begins behind the
- * prompt, and goes on where the prompt is empty. A clone of the sampler goes on
- * by itself. Generations run tokens together that the constraint leaves no
- * choice for. A sampler may have several such stages.
+ * are a prompt, and the text under the constraint begins anew after them, as it
+ * does with ember_sampler_reset. In a generation it begins after the prompt,
+ * and goes on where the prompt is empty. A clone of the sampler goes on by
+ * itself. Generations run tokens together that the constraint leaves no choice
+ * for. A sampler may have several such stages.
  *
  * @param sampler the sampler; not NULL
  * @param constraint the constraint, made for the same model; not NULL
@@ -5071,15 +5071,14 @@ ember_status ember_constraint_options_set_whitespace(
     struct ember_error **err);
 
 /**
- * Adds a text that starts the constraint: what comes before it is free. For
- * text behind what a model thinks give the mark that ends its thought
- * (`</think>`). Ember finds it however the model cuts it into tokens, also
- * where it is the text of a control token. What follows it within its last
- * token is the beginning of what the constraint describes. Of several triggers,
- * 16 at most, the one that is complete first counts. A text without a trigger
- * is never under the constraint: ember_generate_result says
- * EMBER_CONSTRAINT_WAITING. Without triggers the constraint begins with the
- * first token.
+ * Adds a text that starts the constraint: what comes before it is free. For the
+ * text after a thought give the mark that ends its thought (`</think>`). Ember
+ * finds it however the model cuts it into tokens, also where it is the text of
+ * a control token. What follows it within its last token is the beginning of
+ * what the constraint describes. Of several triggers, 16 at most, the one that
+ * is complete first counts. A text without a trigger is never under the
+ * constraint: ember_generate_result says EMBER_CONSTRAINT_WAITING. Without
+ * triggers the constraint begins with the first token.
  *
  * @param options the options to change; not NULL
  * @param text the trigger, 1 to 256 bytes, UTF-8; not NULL
@@ -5127,7 +5126,7 @@ ember_status ember_constraint_options_add_trigger_token(
  * Sets what follows a complete constraint. Needs a trigger.
  *
  * @param options the options to change; not NULL
- * @param repeat true: the text is free again until the next trigger, behind
+ * @param repeat true: the text is free again until the next trigger, after
  *   which the constraint holds anew; false, the default: the text ends
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
@@ -5358,7 +5357,7 @@ typedef struct ember_chat_format {
  * @param buffer receives the text, UTF-8 without NUL; may be NULL if `capacity`
  *   is 0
  * @param capacity bytes that `buffer` can take; 0 to ask for the number
- * @param n_needed receives the number of bytes, also with
+ * @param n_needed receives how many bytes there are, also with
  *   EMBER_E_BUFFER_TOO_SMALL; not NULL
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
@@ -5399,7 +5398,7 @@ ember_status ember_chat_apply_template(
  * @param options the template, tools and variables; NULL: the defaults
  * @param tokens receives the token ids; may be NULL if `capacity` is 0
  * @param capacity tokens that `tokens` can take; 0 to ask for the number
- * @param n_needed receives the number of tokens, also with
+ * @param n_needed receives how many tokens there are, also with
  *   EMBER_E_BUFFER_TOO_SMALL; not NULL
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
@@ -5431,7 +5430,7 @@ ember_status ember_chat_tokenize(
  * @param buffer receives the text, UTF-8 without NUL; may be NULL if `capacity`
  *   is 0
  * @param capacity bytes that `buffer` can take; 0 to ask for the number
- * @param n_needed receives the number of bytes, also with
+ * @param n_needed receives how many bytes there are, also with
  *   EMBER_E_BUFFER_TOO_SMALL; not NULL
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
@@ -5620,7 +5619,7 @@ ember_status ember_chat_parser_format(
  * @param model the model; not NULL
  * @param options tools and tool choice; NULL: the defaults, which have no tools
  * @param prompt the text that ember_chat_apply_template gave with the same
- *   options, which may end inside a thought: then the constraint begins behind
+ *   options, which may end inside a thought: then the constraint begins after
  *   it, UTF-8; empty: as the template ends it when it has no variables; may be
  *   NULL if `prompt_len` is 0
  * @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
@@ -5835,7 +5834,7 @@ ember_status ember_chat_options_set_tool_choice(
  * calls at most.
  *
  * @param options the options to change; not NULL
- * @param parallel_calls true, the default: it may; false: what comes behind the
+ * @param parallel_calls true, the default: it may; false: what comes after the
  *   first call is broken
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
@@ -6225,7 +6224,7 @@ ember_status ember_conversation_add(
     struct ember_error **err);
 
 /**
- * Forgets the last turn: the user's last message and all behind it.
+ * Forgets the last turn: the user's last message and all after it.
  *
  * @param conversation the conversation; not NULL
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
@@ -6249,7 +6248,7 @@ ember_status ember_conversation_undo(
  * @param buffer receives a JSON array, UTF-8 without NUL; may be NULL if
  *   `capacity` is 0
  * @param capacity bytes that `buffer` can take; 0 to ask for the number
- * @param n_needed receives the number of bytes, also with
+ * @param n_needed receives how many bytes there are, also with
  *   EMBER_E_BUFFER_TOO_SMALL; not NULL
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
@@ -6319,7 +6318,7 @@ ember_status ember_conversation_fork(
  * @param conversation the conversation; not NULL
  * @param buffer receives the bytes; may be NULL if `capacity` is 0
  * @param capacity bytes that `buffer` can take; 0 to ask for the number
- * @param n_needed receives the number of bytes, also with
+ * @param n_needed receives how many bytes there are, also with
  *   EMBER_E_BUFFER_TOO_SMALL; not NULL
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
@@ -6512,13 +6511,12 @@ typedef int32_t ember_fim_order;
  * @param prefix the text in front of the gap, UTF-8; may be NULL if
  *   `prefix_len` is 0
  * @param prefix_len length of `prefix` in bytes, or EMBER_NUL_TERMINATED
- * @param suffix the text behind the gap, UTF-8; may be NULL if `suffix_len` is
- *   0
+ * @param suffix the text after the gap, UTF-8; may be NULL if `suffix_len` is 0
  * @param suffix_len length of `suffix` in bytes, or EMBER_NUL_TERMINATED
  * @param options file names and order; NULL: the defaults
  * @param tokens receives the token ids; may be NULL if `capacity` is 0
  * @param capacity tokens that `tokens` can take; 0 to ask for the number
- * @param n_needed receives the number of tokens, also with
+ * @param n_needed receives how many tokens there are, also with
  *   EMBER_E_BUFFER_TOO_SMALL; not NULL
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
@@ -6900,7 +6898,7 @@ ember_status ember_engine_submit_tokens(
  *   request, or its free.
  * - Threads: Any thread; one call at a time for `request`, a second gives
  *   EMBER_E_BUSY, and so does a callback of the step under way.
- * - Errors: what ended the request, behind its events and then each time;
+ * - Errors: what ended the request, after its events, and then each time;
  *   EMBER_E_BUSY; EMBER_E_INVALID_ARGUMENT.
  *
  * @return EMBER_OK, or the status of the error
@@ -7191,7 +7189,7 @@ ember_status ember_engine_options_set_thread(
  *   ember_embed_options_set_dimensions says; with EMBER_POOLING_NONE n_embd
  *   numbers for each token of each text; may be NULL if `capacity` is 0
  * @param capacity numbers that `vectors` can take; 0 to ask for the number
- * @param n_needed receives the number of numbers, also with
+ * @param n_needed receives how many numbers there are, also with
  *   EMBER_E_BUFFER_TOO_SMALL; not NULL
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
@@ -7225,7 +7223,7 @@ ember_status ember_embed(
  * is added to them, no prompt either.
  *
  * @param context the context; not NULL
- * @param tokens the token ids of all texts, one text behind the other; may be
+ * @param tokens the token ids of all texts, one text after the other; may be
  *   NULL if `n_tokens` is 0
  * @param n_tokens number of `tokens`, of all texts together
  * @param lengths number of tokens of each text; not NULL
@@ -7234,7 +7232,7 @@ ember_status ember_embed(
  * @param vectors receives the vectors in the order of the texts, as from
  *   ember_embed; may be NULL if `capacity` is 0
  * @param capacity numbers that `vectors` can take; 0 to ask for the number
- * @param n_needed receives the number of numbers, also with
+ * @param n_needed receives how many numbers there are, also with
  *   EMBER_E_BUFFER_TOO_SMALL; not NULL
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
@@ -7457,7 +7455,7 @@ typedef int32_t ember_classify_activation;
  * @param scores receives, for each text in order, a number for each label
  *   (ember_model_label); may be NULL if `capacity` is 0
  * @param capacity scores that `scores` can take; 0 to ask for the number
- * @param n_needed receives the number of scores, also with
+ * @param n_needed receives how many scores there are, also with
  *   EMBER_E_BUFFER_TOO_SMALL; not NULL
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
@@ -7487,7 +7485,7 @@ ember_status ember_classify(
 /**
  * Gives each of several documents a score for how well it answers a query, the
  * higher the better. Encoders read a pair as they were trained to (`[CLS] query
- * [SEP] document [SEP]` with token types for BERT), decoders behind the prompt
+ * [SEP] document [SEP]` with token types for BERT), decoders after the prompt
  * of the model (ember_classify_options_set_template). Texts spell no control
  * tokens. Pairs run together, as texts do with ember_embed. The context's
  * sequences stay as they are.
@@ -7502,7 +7500,7 @@ ember_status ember_classify(
  * @param scores receives a number for each document, in their order; may be
  *   NULL if `capacity` is 0
  * @param capacity scores that `scores` can take; 0 to ask for the number
- * @param n_needed receives the number of scores, also with
+ * @param n_needed receives how many scores there are, also with
  *   EMBER_E_BUFFER_TOO_SMALL; not NULL
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
@@ -7557,7 +7555,7 @@ ember_status ember_model_label_count(
  *   NUL; a label without a name is `LABEL_0` and so on; may be NULL if
  *   `capacity` is 0
  * @param capacity bytes that `buffer` can take; 0 to ask for the number
- * @param n_needed receives the number of bytes, also with
+ * @param n_needed receives how many bytes there are, also with
  *   EMBER_E_BUFFER_TOO_SMALL; not NULL
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
@@ -7746,7 +7744,7 @@ typedef struct ember_score_result {
 } ember_score_result;
 
 /**
- * Scores how likely a continuation is behind a prompt: the log-probability of
+ * Scores how likely a continuation is after a prompt: the log-probability of
  * each of its tokens given all before it. Both together are tokenized as one
  * text, with the special tokens that texts begin with (BOS). Scored are the
  * tokens from the first on that is not one of the prompt's alone. The sequence
@@ -7909,7 +7907,7 @@ typedef int64_t (*ember_read_callback)(
  *   context
  * @param buffer receives the state; may be NULL if `capacity` is 0
  * @param capacity bytes that `buffer` can take; 0 to ask for the number
- * @param n_needed receives the number of bytes, also with
+ * @param n_needed receives how many bytes there are, also with
  *   EMBER_E_BUFFER_TOO_SMALL; not NULL
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
@@ -8123,7 +8121,7 @@ ember_status ember_model_meta_count(
  * @param index number of the key in the order of the file, from 0
  * @param buffer receives the name, without NUL; may be NULL if `capacity` is 0
  * @param capacity bytes that `buffer` can take; 0 to ask for the number
- * @param n_needed receives the number of bytes, also with
+ * @param n_needed receives how many bytes there are, also with
  *   EMBER_E_BUFFER_TOO_SMALL; not NULL
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
@@ -8176,7 +8174,7 @@ ember_status ember_model_meta_type(
  * @param buffer receives the bytes as in the file, without NUL; may be NULL if
  *   `capacity` is 0
  * @param capacity bytes that `buffer` can take; 0 to ask for the number
- * @param n_needed receives the number of bytes, also with
+ * @param n_needed receives how many bytes there are, also with
  *   EMBER_E_BUFFER_TOO_SMALL; not NULL
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL
@@ -8330,7 +8328,7 @@ ember_status ember_model_meta_array(
  * @param buffer receives the bytes as in the file, without NUL; may be NULL if
  *   `capacity` is 0
  * @param capacity bytes that `buffer` can take; 0 to ask for the number
- * @param n_needed receives the number of bytes, also with
+ * @param n_needed receives how many bytes there are, also with
  *   EMBER_E_BUFFER_TOO_SMALL; not NULL
  * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
  *   be NULL

@@ -93,7 +93,7 @@ fn apply(_: &LoadedModel, _: &str, _: ChatOptions) -> Result<String> {
 /// - @param options the template, tools and variables; NULL: the defaults
 /// - @param buffer receives the text, UTF-8 without NUL; may be NULL if `capacity` is 0
 /// - @param capacity bytes that `buffer` can take; 0 to ask for the number
-/// - @param n_needed receives the number of bytes, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param n_needed receives how many bytes there are, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: `options` may be freed after the call.
 /// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
@@ -131,7 +131,7 @@ pub unsafe extern "C" fn ember_chat_apply_template(
 /// - @param options the template, tools and variables; NULL: the defaults
 /// - @param tokens receives the token ids; may be NULL if `capacity` is 0
 /// - @param capacity tokens that `tokens` can take; 0 to ask for the number
-/// - @param n_needed receives the number of tokens, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param n_needed receives how many tokens there are, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: `options` may be freed after the call.
 /// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
@@ -162,7 +162,7 @@ pub unsafe extern "C" fn ember_chat_tokenize(
 /// - @param model the model; not NULL
 /// - @param options tools and tool choice; NULL: the defaults, which have no tools
 /// - @param prompt the text that ember_chat_apply_template gave with the same options, which may end inside a
-///   thought: then the constraint begins behind it, UTF-8; empty: as the template ends it when it has no variables;
+///   thought: then the constraint begins after it, UTF-8; empty: as the template ends it when it has no variables;
 ///   may be NULL if `prompt_len` is 0
 /// - @param prompt_len length of `prompt` in bytes, or EMBER_NUL_TERMINATED
 /// - @param out receives the constraint, or a null pointer where there is nothing to constrain: without tools, with
@@ -198,7 +198,7 @@ pub unsafe extern "C" fn ember_chat_constraint(
 /// - @param name_len length of `name` in bytes, or EMBER_NUL_TERMINATED
 /// - @param buffer receives the text, UTF-8 without NUL; may be NULL if `capacity` is 0
 /// - @param capacity bytes that `buffer` can take; 0 to ask for the number
-/// - @param n_needed receives the number of bytes, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param n_needed receives how many bytes there are, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Threads: Any thread, also several at the same time.
 /// - Errors: EMBER_E_UNSUPPORTED for a model without templates; EMBER_E_NOT_FOUND for a name that it does not have;

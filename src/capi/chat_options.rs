@@ -261,7 +261,7 @@ pub unsafe extern "C" fn ember_chat_options_set_tool_choice(
 /// Sets whether a reply may have several calls. Where calls are held to the schemas of the tools
 /// (ember_chat_options_set_strict_tools), a reply has 32 calls at most.
 /// - @param options the options to change; not NULL
-/// - @param parallel_calls true, the default: it may; false: what comes behind the first call is broken
+/// - @param parallel_calls true, the default: it may; false: what comes after the first call is broken
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.

@@ -208,7 +208,7 @@ pub unsafe extern "C" fn ember_model_label_count(
 /// - @param buffer receives the name as the model's source has it, UTF-8 without NUL; a label without a name is
 ///   `LABEL_0` and so on; may be NULL if `capacity` is 0
 /// - @param capacity bytes that `buffer` can take; 0 to ask for the number
-/// - @param n_needed receives the number of bytes, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param n_needed receives how many bytes there are, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Threads: Any thread, also several at the same time.
 /// - Errors: EMBER_E_NOT_FOUND for an index that is too large; EMBER_E_UNSUPPORTED for a model without a head that
@@ -239,7 +239,7 @@ pub unsafe extern "C" fn ember_model_label(
 /// - @param scores receives, for each text in order, a number for each label (ember_model_label); may be NULL if
 ///   `capacity` is 0
 /// - @param capacity scores that `scores` can take; 0 to ask for the number
-/// - @param n_needed receives the number of scores, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param n_needed receives how many scores there are, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: `options` may be freed after the call.
 /// - Threads: Any thread; one call at a time for `context` and `options`, a second gives EMBER_E_BUSY.
@@ -270,7 +270,7 @@ pub unsafe extern "C" fn ember_classify(
 }
 
 /// Gives each of several documents a score for how well it answers a query, the higher the better. Encoders read a
-/// pair as they were trained to (`[CLS] query [SEP] document [SEP]` with token types for BERT), decoders behind the
+/// pair as they were trained to (`[CLS] query [SEP] document [SEP]` with token types for BERT), decoders after the
 /// prompt of the model (ember_classify_options_set_template). Texts spell no control tokens. Pairs run together, as
 /// texts do with ember_embed. The context's sequences stay as they are.
 /// - @param context the context; not NULL
@@ -282,7 +282,7 @@ pub unsafe extern "C" fn ember_classify(
 /// - @param options the activation and so on; NULL: the defaults
 /// - @param scores receives a number for each document, in their order; may be NULL if `capacity` is 0
 /// - @param capacity scores that `scores` can take; 0 to ask for the number
-/// - @param n_needed receives the number of scores, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param n_needed receives how many scores there are, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: `options` may be freed after the call.
 /// - Threads: Any thread; one call at a time for `context` and `options`, a second gives EMBER_E_BUSY.

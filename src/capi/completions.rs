@@ -205,7 +205,7 @@ pub unsafe extern "C" fn ember_completions_usage(
 /// - @param index number of the completion, from 0
 /// - @param buffer receives the text, UTF-8 without NUL; may be NULL if `capacity` is 0
 /// - @param capacity bytes that `buffer` can take; 0 to ask for the number
-/// - @param n_needed receives the number of bytes, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param n_needed receives how many bytes there are, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Threads: Any thread; one call at a time for `completions`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.

@@ -210,12 +210,12 @@ pub unsafe extern "C" fn ember_constraint_options_set_whitespace(
     })
 }
 
-/// Adds a text that starts the constraint: what comes before it is free. For text behind what a model thinks give the
-/// mark that ends its thought (`</think>`). Ember finds it however the model cuts it into tokens, also where it is
-/// the text of a control token. What follows it within its last token is the beginning of what the constraint
-/// describes. Of several triggers, 16 at most, the one that is complete first counts. A text without a trigger is
-/// never under the constraint: ember_generate_result says EMBER_CONSTRAINT_WAITING. Without triggers the constraint
-/// begins with the first token.
+/// Adds a text that starts the constraint: what comes before it is free. For the text after a thought give the mark
+/// that ends its thought (`</think>`). Ember finds it however the model cuts it into tokens, also where it is the
+/// text of a control token. What follows it within its last token is the beginning of what the constraint describes.
+/// Of several triggers, 16 at most, the one that is complete first counts. A text without a trigger is never under
+/// the constraint: ember_generate_result says EMBER_CONSTRAINT_WAITING. Without triggers the constraint begins with
+/// the first token.
 /// - @param options the options to change; not NULL
 /// - @param text the trigger, 1 to 256 bytes, UTF-8; not NULL
 /// - @param text_len length of `text` in bytes, or EMBER_NUL_TERMINATED
@@ -261,8 +261,8 @@ pub unsafe extern "C" fn ember_constraint_options_add_trigger_token(
 
 /// Sets what follows a complete constraint. Needs a trigger.
 /// - @param options the options to change; not NULL
-/// - @param repeat true: the text is free again until the next trigger, behind which the constraint holds anew;
-///   false, the default: the text ends
+/// - @param repeat true: the text is free again until the next trigger, after which the constraint holds anew; false,
+///   the default: the text ends
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY.

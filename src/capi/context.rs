@@ -183,7 +183,8 @@ pub unsafe extern "C" fn ember_context_set_cancel_token(
     })
 }
 
-/// Runs tokens through the model and puts them behind their sequences. On any error the sequences are as before.
+/// Runs tokens through the model and puts them at the end of their sequences. On any error the sequences are as
+/// before.
 /// - @param context the context; not NULL
 /// - @param tokens the token ids; not NULL
 /// - @param positions the place of each token, checked against the end of its sequence; NULL: not checked
@@ -267,7 +268,7 @@ pub unsafe extern "C" fn ember_context_n_past(
 /// - @param sequence number of the sequence, from 0
 /// - @param tokens receives the token ids; may be NULL if `capacity` is 0
 /// - @param capacity tokens that `tokens` can take; 0 to ask for the number
-/// - @param n_needed receives the number of tokens, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param n_needed receives how many tokens there are, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Threads: Any thread; one call at a time for `context`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for a sequence that does not exist; EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.

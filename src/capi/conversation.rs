@@ -324,7 +324,7 @@ pub unsafe extern "C" fn ember_conversation_abandon(
     })
 }
 
-/// Forgets the last turn: the user's last message and all behind it.
+/// Forgets the last turn: the user's last message and all after it.
 /// - @param conversation the conversation; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Threads: Any thread; one call at a time for `conversation`, a second gives EMBER_E_BUSY.
@@ -342,7 +342,7 @@ pub unsafe extern "C" fn ember_conversation_undo(
 /// - @param conversation the conversation; not NULL
 /// - @param buffer receives a JSON array, UTF-8 without NUL; may be NULL if `capacity` is 0
 /// - @param capacity bytes that `buffer` can take; 0 to ask for the number
-/// - @param n_needed receives the number of bytes, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param n_needed receives how many bytes there are, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Threads: Any thread; one call at a time for `conversation`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUFFER_TOO_SMALL, EMBER_E_BUSY.
@@ -406,7 +406,7 @@ pub unsafe extern "C" fn ember_conversation_fork(
 /// - @param conversation the conversation; not NULL
 /// - @param buffer receives the bytes; may be NULL if `capacity` is 0
 /// - @param capacity bytes that `buffer` can take; 0 to ask for the number
-/// - @param n_needed receives the number of bytes, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param n_needed receives how many bytes there are, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Threads: Any thread; one call at a time for `conversation`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_BUSY while a reply is under way, too; EMBER_E_INVALID_ARGUMENT, EMBER_E_BUFFER_TOO_SMALL.

@@ -266,7 +266,7 @@ pub unsafe extern "C" fn ember_embed_options_set_prompt(
 ///   as many as ember_embed_options_set_dimensions says; with EMBER_POOLING_NONE n_embd numbers for each token of
 ///   each text; may be NULL if `capacity` is 0
 /// - @param capacity numbers that `vectors` can take; 0 to ask for the number
-/// - @param n_needed receives the number of numbers, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param n_needed receives how many numbers there are, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: `options` may be freed after the call.
 /// - Threads: Any thread; one call at a time for `context` and `options`, a second gives EMBER_E_BUSY.
@@ -298,7 +298,7 @@ pub unsafe extern "C" fn ember_embed(
 
 /// Makes vectors of texts that are token ids already; see ember_embed. Nothing is added to them, no prompt either.
 /// - @param context the context; not NULL
-/// - @param tokens the token ids of all texts, one text behind the other; may be NULL if `n_tokens` is 0
+/// - @param tokens the token ids of all texts, one text after the other; may be NULL if `n_tokens` is 0
 /// - @param n_tokens number of `tokens`, of all texts together
 /// - @param lengths number of tokens of each text; not NULL
 /// - @param n_texts number of texts, and of `lengths`
@@ -306,7 +306,7 @@ pub unsafe extern "C" fn ember_embed(
 /// - @param vectors receives the vectors in the order of the texts, as from ember_embed; may be NULL if `capacity` is
 ///   0
 /// - @param capacity numbers that `vectors` can take; 0 to ask for the number
-/// - @param n_needed receives the number of numbers, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param n_needed receives how many numbers there are, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: `options` may be freed after the call.
 /// - Threads: Any thread; one call at a time for `context` and `options`, a second gives EMBER_E_BUSY.

@@ -198,12 +198,12 @@ pub unsafe extern "C" fn ember_fim_options_add_file(
 /// - @param tokenizer the tokenizer; not NULL
 /// - @param prefix the text in front of the gap, UTF-8; may be NULL if `prefix_len` is 0
 /// - @param prefix_len length of `prefix` in bytes, or EMBER_NUL_TERMINATED
-/// - @param suffix the text behind the gap, UTF-8; may be NULL if `suffix_len` is 0
+/// - @param suffix the text after the gap, UTF-8; may be NULL if `suffix_len` is 0
 /// - @param suffix_len length of `suffix` in bytes, or EMBER_NUL_TERMINATED
 /// - @param options file names and order; NULL: the defaults
 /// - @param tokens receives the token ids; may be NULL if `capacity` is 0
 /// - @param capacity tokens that `tokens` can take; 0 to ask for the number
-/// - @param n_needed receives the number of tokens, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param n_needed receives how many tokens there are, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Ownership: `options` may be freed after the call.
 /// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.

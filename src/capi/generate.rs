@@ -267,15 +267,15 @@ fn run(
     generate(&mut context.context, &mut sampler, prompt, options, on_event).map(|usage| to_result(&usage))
 }
 
-/// Generates text behind a prompt, and hands each event to a callback.
+/// Generates text after a prompt, and hands each event to a callback.
 ///
 /// **A prompt made by ember_chat_apply_template needs ember_generate_options_set_parse_special.** Without it the
 /// template's marks are plain text to the model, and the answer is poor without an error. ember_chat_tokenize with
 /// ember_generate_tokens, and ember_conversation_send, have no such trap.
 ///
-/// An empty sequence begins with the special tokens that the file asks for (BOS). None is put before a prompt behind
-/// what a sequence holds. The space that texts of some models begin with is there where the whole text would have it:
-/// at the start and behind a special token, never behind text.
+/// An empty sequence begins with the special tokens that the file asks for (BOS). A sequence that holds tokens gets
+/// none before the prompt. The space that texts of some models begin with is there where the whole text would have
+/// it: at the start and after a special token, never after text.
 ///
 /// Afterwards the sequence holds the prompt and the generated tokens, without an end-of-generation token. The next
 /// call goes on from there, and an empty prompt continues the text itself if nothing else was decoded in between.
@@ -328,7 +328,7 @@ pub unsafe extern "C" fn ember_generate(
     })
 }
 
-/// Generates text behind a prompt of token ids, and hands each event to a callback; see ember_generate. Nothing is
+/// Generates text after a prompt of token ids, and hands each event to a callback; see ember_generate. Nothing is
 /// added to the prompt. The model needs no tokenizer, unless there are stop strings or an echo.
 /// - @param context the context; not NULL
 /// - @param tokens the token ids of the prompt; may be NULL if `n_tokens` is 0

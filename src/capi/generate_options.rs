@@ -225,7 +225,7 @@ pub unsafe extern "C" fn ember_generate_options_set_include_stop(
 /// sequence begins with already, forgets the rest of it, and runs only the new part of the prompt (its last token in
 /// any case). This is for conversations: give all of it each time and pay for what was added.
 /// - @param options the options to change; not NULL
-/// - @param reuse_prefix true: the prompt is the whole text; false, the default: it goes behind what the sequence
+/// - @param reuse_prefix true: the prompt is the whole text; false, the default: it goes after what the sequence
 ///   holds
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
@@ -327,7 +327,7 @@ pub unsafe extern "C" fn ember_generate_options_set_time_limit(
 
 /// Sets which of the requests that wait in an engine's queue begins first: the one of the highest priority, of equal
 /// ones the one that came first. Nobody waits for ever. Of the requests that 32 later ones have passed, the one that
-/// came first is next all the same, and all others are counted from 0 again. So an urgent request behind a long queue
+/// came first is next all the same, and all others are counted from 0 again. So an urgent request after a long queue
 /// waits for one of these at most, and then 32 go by priority. Where pages of the KV cache are few, requests give
 /// theirs up in the opposite order and are run again later. Requests that came later and stay have passed them too.
 /// - @param options the options to change; not NULL
@@ -376,8 +376,8 @@ pub unsafe extern "C" fn ember_generate_options_set_cancel_token(
 /// EMBER_E_CONTEXT_FULL.
 /// - @param options the options to change; not NULL
 /// - @param n_keep how many tokens stay at the beginning
-/// - @param n_drop how many tokens behind these are forgotten each time; 0, the default: none, and the generation
-///   ends with EMBER_FINISH_CONTEXT_FULL
+/// - @param n_drop how many tokens after these are forgotten each time; 0, the default: none, and the generation ends
+///   with EMBER_FINISH_CONTEXT_FULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_BUSY. Errors where the generation begins: EMBER_E_INVALID_ARGUMENT
@@ -400,7 +400,7 @@ pub unsafe extern "C" fn ember_generate_options_set_shift(
 
 /// Sets what generated text has to follow. Only tokens that the constraint allows are candidates, before all stages
 /// of the sampler, and the generation ends with it, as EMBER_FINISH_EOG. It begins with the first generated token, or
-/// behind its trigger. ember_generate_result says whether the text is complete: one that is cut off, by max_tokens, a
+/// after its trigger. ember_generate_result says whether the text is complete: one that is cut off, by max_tokens, a
 /// stop string, a full context or a cancel token, is EMBER_CONSTRAINT_UNFINISHED. Tokens that the constraint leaves
 /// no choice for are run together with the one before them, in one batch; each has its event all the same. Draft
 /// tokens that it does not allow are not run.

@@ -107,7 +107,7 @@ pub unsafe extern "C" fn ember_generator_new(
     })
 }
 
-/// Prepares a generation behind a prompt of token ids; see ember_generator_new. Nothing is added to the prompt. The
+/// Prepares a generation after a prompt of token ids; see ember_generator_new. Nothing is added to the prompt. The
 /// model needs no tokenizer, unless there are stop strings or an echo.
 /// - @param context the context; not NULL
 /// - @param tokens the token ids of the prompt; may be NULL if `n_tokens` is 0

@@ -123,7 +123,7 @@ pub unsafe extern "C" fn ember_model_meta_count(
 /// - @param index number of the key in the order of the file, from 0
 /// - @param buffer receives the name, without NUL; may be NULL if `capacity` is 0
 /// - @param capacity bytes that `buffer` can take; 0 to ask for the number
-/// - @param n_needed receives the number of bytes, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param n_needed receives how many bytes there are, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Threads: Any thread, also several at the same time.
 /// - Errors: EMBER_E_NOT_FOUND for an index that is too large; EMBER_E_INVALID_ARGUMENT, EMBER_E_BUFFER_TOO_SMALL.
@@ -173,7 +173,7 @@ pub unsafe extern "C" fn ember_model_meta_type(
 /// - @param key_len length of `key` in bytes, or EMBER_NUL_TERMINATED
 /// - @param buffer receives the bytes as in the file, without NUL; may be NULL if `capacity` is 0
 /// - @param capacity bytes that `buffer` can take; 0 to ask for the number
-/// - @param n_needed receives the number of bytes, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param n_needed receives how many bytes there are, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Threads: Any thread, also several at the same time.
 /// - Errors: EMBER_E_NOT_FOUND for a key that is not there; EMBER_E_INVALID_ARGUMENT for a key of another type;
@@ -328,7 +328,7 @@ pub unsafe extern "C" fn ember_model_meta_array(
 /// - @param index number of the element, from 0
 /// - @param buffer receives the bytes as in the file, without NUL; may be NULL if `capacity` is 0
 /// - @param capacity bytes that `buffer` can take; 0 to ask for the number
-/// - @param n_needed receives the number of bytes, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param n_needed receives how many bytes there are, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Threads: Any thread, also several at the same time.
 /// - Errors: EMBER_E_NOT_FOUND for a key or an element that is not there; EMBER_E_INVALID_ARGUMENT for a key of

@@ -364,7 +364,7 @@ pub unsafe extern "C" fn ember_model_load_borrowed(
 /// - @param path_len length of `path` in bytes, or EMBER_NUL_TERMINATED
 /// - @param buffer receives a JSON object, UTF-8 without NUL; may be NULL if `capacity` is 0
 /// - @param capacity bytes that `buffer` can take; 0 to ask for the number
-/// - @param n_needed receives the number of bytes, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param n_needed receives how many bytes there are, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Threads: Any thread, also several at the same time.
 /// - Errors: as ember_model_load for a file that cannot be read as a model at all; EMBER_E_UNSUPPORTED in a build

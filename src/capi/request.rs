@@ -74,7 +74,7 @@ fn may_go(state: &RequestState) -> bool {
 /// - Ownership: What the event points to stays until the next call with the request, or its free.
 /// - Threads: Any thread; one call at a time for `request`, a second gives EMBER_E_BUSY, and so does a callback of
 ///   the step under way.
-/// - Errors: what ended the request, behind its events and then each time; EMBER_E_BUSY; EMBER_E_INVALID_ARGUMENT.
+/// - Errors: what ended the request, after its events, and then each time; EMBER_E_BUSY; EMBER_E_INVALID_ARGUMENT.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_request_next(

@@ -15,7 +15,7 @@ use crate::generate::{infill, proposed_sampler};
 /// tokens that end one are likely as against the number of candidates, they alone are left. Otherwise tokens whose
 /// texts begin with another candidate's are merged with it, and tokens with less than a fifth of the probability go.
 /// When none is left, the end of a turn (or of the text) is chosen, whether it was among the candidates or not. The
-/// stage stands behind top-k and top-p as a rule.
+/// stage stands after top-k and top-p as a rule.
 /// - @param sampler the sampler; not NULL
 /// - @param model the model to sample for; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL

@@ -362,12 +362,12 @@ pub unsafe extern "C" fn ember_sampler_add_mirostat_1(
 }
 
 /// Adds a stage that makes tokens the likelier, the nearer their probability is to a target (adaptive-p). The target
-/// moves so that accepted tokens have the wanted probability on average. It is the last stage as a rule, behind
-/// min-p, and there is one at most. It learns from a token that ember_sampler_sample gave last and
-/// ember_sampler_accept takes; generations do both.
+/// moves so that accepted tokens have the wanted probability on average. It is the last stage as a rule, after min-p,
+/// and there is one at most. It learns from a token that ember_sampler_sample gave last and ember_sampler_accept
+/// takes; generations do both.
 /// - @param sampler the sampler; not NULL
 /// - @param target the wanted probability, 0 to 1
-/// - @param decay how much an accepted token counts as against the one behind it, 0 to 0.99
+/// - @param decay how much an accepted token counts as against the next one, 0 to 0.99
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Threads: Any thread; one call at a time for `sampler`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM, EMBER_E_BUSY.
@@ -448,10 +448,10 @@ pub unsafe extern "C" fn ember_sampler_add_deny(
 /// Adds a stage that keeps the tokens which may be next in a text that follows a constraint. Add it first: what other
 /// stages left before it may be none of these. Where the constraint is complete it leaves the tokens that end a text,
 /// and nothing else. The text is made of the tokens that ember_sampler_sample gives and ember_sampler_accept accepts
-/// next. Other tokens that are accepted are a prompt, and the text under the constraint begins anew behind them, as
-/// it does with ember_sampler_reset. In a generation it begins behind the prompt, and goes on where the prompt is
-/// empty. A clone of the sampler goes on by itself. Generations run tokens together that the constraint leaves no
-/// choice for. A sampler may have several such stages.
+/// next. Other tokens that are accepted are a prompt, and the text under the constraint begins anew after them, as it
+/// does with ember_sampler_reset. In a generation it begins after the prompt, and goes on where the prompt is empty.
+/// A clone of the sampler goes on by itself. Generations run tokens together that the constraint leaves no choice
+/// for. A sampler may have several such stages.
 /// - @param sampler the sampler; not NULL
 /// - @param constraint the constraint, made for the same model; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL

@@ -82,8 +82,8 @@ fn run(
     Ok(to_result(&score))
 }
 
-/// Scores how likely a continuation is behind a prompt: the log-probability of each of its tokens given all before
-/// it. Both together are tokenized as one text, with the special tokens that texts begin with (BOS). Scored are the
+/// Scores how likely a continuation is after a prompt: the log-probability of each of its tokens given all before it.
+/// Both together are tokenized as one text, with the special tokens that texts begin with (BOS). Scored are the
 /// tokens from the first on that is not one of the prompt's alone. The sequence keeps what it has in common with the
 /// prompt and forgets the rest. Afterwards it holds all but the last token, so that scoring many continuations of one
 /// prompt runs the prompt once. Memory for logits does not grow with the text.

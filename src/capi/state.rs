@@ -92,7 +92,7 @@ fn read_from(
 }
 
 /// Copies the beginning of a sequence into another, for several answers to one prompt. The two share the memory of
-/// the KV cache until they differ, so this costs next to nothing. If the logits behind the last of these tokens are
+/// the KV cache until they differ, so this costs next to nothing. If the logits after the last of these tokens are
 /// there, `to` has them too, and an empty prompt goes on from there.
 /// - @param context the context; not NULL
 /// - @param from number of the sequence to copy from
@@ -144,15 +144,15 @@ pub unsafe extern "C" fn ember_context_sequence_reuse(
     })
 }
 
-/// Forgets tokens within a sequence, where a text has become too long. The tokens behind them move forward, and their
+/// Forgets tokens within a sequence, where a text has become too long. The tokens after them move forward, and their
 /// keys in the KV cache are re-rotated to the new positions, which takes about as long as reading them. What was
 /// computed from the forgotten tokens stays in what follows: this is cheaper than running the rest anew, and not
-/// quite the same. Each shift rounds the moved keys once more. The logits behind the last token stay, unless it is
+/// quite the same. Each shift rounds the moved keys once more. The logits after the last token stay, unless it is
 /// forgotten. Prefixes that are kept (ember_context_options_set_keep_prefixes) never have moved tokens.
 /// - @param context the context; not NULL
 /// - @param sequence number of the sequence, from 0
 /// - @param n_keep how many tokens stay at the beginning
-/// - @param n_drop how many tokens behind these are forgotten
+/// - @param n_drop how many tokens after these are forgotten
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Threads: Any thread; one call at a time for `context`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist or is shorter, or the first `n_keep` tokens
@@ -195,7 +195,7 @@ pub unsafe extern "C" fn ember_context_sequence_keep(
 /// - @param sequence number of the sequence, or EMBER_ALL_SEQUENCES for the whole context
 /// - @param buffer receives the state; may be NULL if `capacity` is 0
 /// - @param capacity bytes that `buffer` can take; 0 to ask for the number
-/// - @param n_needed receives the number of bytes, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param n_needed receives how many bytes there are, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Threads: Any thread; one call at a time for `context`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT when the sequence does not exist; EMBER_E_UNSUPPORTED for an encoder;

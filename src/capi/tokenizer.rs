@@ -221,7 +221,7 @@ pub unsafe extern "C" fn ember_tokenizer_info_get(
 ///   plain text, as is right for what users type
 /// - @param tokens receives the token ids; may be NULL if `capacity` is 0
 /// - @param capacity tokens that `tokens` can take; 0 to ask for the number
-/// - @param n_needed receives the number of tokens, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param n_needed receives how many tokens there are, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Threads: Any thread, also several at the same time.
 /// - Errors: EMBER_E_UNSUPPORTED for a text that a part of the tokenizer fails on; EMBER_E_INVALID_ARGUMENT,
@@ -254,7 +254,7 @@ pub unsafe extern "C" fn ember_tokenizer_tokenize(
 /// - @param parse_special whether the text of a control token stands for that token
 /// - @param tokens receives the token ids; may be NULL if `capacity` is 0
 /// - @param capacity tokens that `tokens` can take; 0 to ask for the number
-/// - @param n_needed receives the number of tokens, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param n_needed receives how many tokens there are, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Threads: Any thread, also several at the same time.
 /// - Errors: EMBER_E_UNSUPPORTED for a text that a part of the tokenizer fails on; EMBER_E_INVALID_ARGUMENT,
@@ -316,7 +316,7 @@ pub unsafe extern "C" fn ember_tokenizer_count(
 /// - @param buffer receives the bytes, without NUL; no whole UTF-8 where the tokens begin or end inside a code point;
 ///   may be NULL if `capacity` is 0
 /// - @param capacity bytes that `buffer` can take; 0 to ask for the number
-/// - @param n_needed receives the number of bytes, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param n_needed receives how many bytes there are, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Threads: Any thread, also several at the same time.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist; EMBER_E_BUFFER_TOO_SMALL, EMBER_E_NOMEM.
@@ -343,7 +343,7 @@ pub unsafe extern "C" fn ember_tokenizer_detokenize(
 /// - @param token the token id
 /// - @param buffer receives the bytes, without NUL, perhaps a part of a code point; may be NULL if `capacity` is 0
 /// - @param capacity bytes that `buffer` can take; 0 to ask for the number
-/// - @param n_needed receives the number of bytes, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
+/// - @param n_needed receives how many bytes there are, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Threads: Any thread, also several at the same time.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for a token that does not exist; EMBER_E_BUFFER_TOO_SMALL.
