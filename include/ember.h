@@ -236,11 +236,11 @@ typedef struct ember_classify_options ember_classify_options;
 
 /**
  * As the length of a text, or of one of several texts: the text ends at its
- * first NUL byte. The value is the largest size_t, all bits set. A double
- * cannot hold it on 64-bit machines: it becomes 2^64, which is no size_t. So
- * from a language whose numbers are doubles pass lengths in bytes. Or pass the
- * exact value: in JavaScript the BigInt `0xffffffffffffffffn`, in LuaJIT
- * `ffi.cast("size_t", -1)`.
+ * first NUL byte. The value is the largest size_t, all bits set. On 64-bit
+ * machines no double holds it: it becomes 2^64, which is no size_t, and a call
+ * with it may read past the text and crash. So from a language whose numbers
+ * are doubles pass lengths in bytes. Or pass the exact value: in JavaScript the
+ * BigInt `0xffffffffffffffffn`, in LuaJIT `ffi.cast("size_t", -1)`.
  */
 #define EMBER_NUL_TERMINATED SIZE_MAX
 
