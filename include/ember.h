@@ -2168,10 +2168,11 @@ void ember_context_free(struct ember_context *context);
  *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for a token, position or sequence out of
  *   range, and for a context with threads that the parent process made before
- *   fork(); EMBER_E_CONTEXT_FULL; EMBER_E_UNSUPPORTED for an encoder, which has
- *   embeddings only; EMBER_E_CANCELLED by the context's token; EMBER_E_IO when
- *   the model's file can no longer be read (ember_model_options_set_use_mmap);
- *   EMBER_E_NOMEM, EMBER_E_BUSY.
+ *   fork(); EMBER_E_CONTEXT_FULL when a sequence is full or no page is left;
+ *   EMBER_E_UNSUPPORTED for an encoder, which has embeddings only;
+ *   EMBER_E_CANCELLED by the context's token; EMBER_E_IO when the model's file
+ *   can no longer be read (ember_model_options_set_use_mmap); EMBER_E_NOMEM,
+ *   EMBER_E_BUSY.
  *
  * @return EMBER_OK, or the status of the error
  */
@@ -4250,34 +4251,6 @@ ember_status ember_sampler_progress(
     struct ember_error **err);
 
 /**
- * Adds a stage for filling a gap in a text, which ends a generation where no
- * continuation is likely. Where the tokens that end one are likely as against
- * the number of candidates, they alone are left. Otherwise tokens whose texts
- * begin with another candidate's are merged with it, and tokens with less than
- * a fifth of the probability go. When none is left, the end of a turn (or of
- * the text) is chosen, whether it was among the candidates or not. The stage
- * stands after top-k and top-p as a rule.
- *
- * @param sampler the sampler; not NULL
- * @param model the model to sample for; not NULL
- * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
- *   be NULL
- *
- * - Ownership: Ember keeps nothing of `model`.
- * - Threads: Any thread; one call at a time for `sampler`, a second gives
- *   EMBER_E_BUSY.
- * - Errors: EMBER_E_UNSUPPORTED for a model without a tokenizer or without a
- *   token that ends a text; EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM,
- *   EMBER_E_BUSY.
- *
- * @return EMBER_OK, or the status of the error
- */
-ember_status ember_sampler_add_infill(
-    struct ember_sampler *sampler,
-    const struct ember_model *model,
-    struct ember_error **err);
-
-/**
  * Adds a stage that keeps only the most probable token; of equals the one with
  * the lowest id.
  *
@@ -4764,6 +4737,34 @@ ember_status ember_sampler_add_deny(
 ember_status ember_sampler_add_constraint(
     struct ember_sampler *sampler,
     const struct ember_constraint *constraint,
+    struct ember_error **err);
+
+/**
+ * Adds a stage for filling a gap in a text, which ends a generation where no
+ * continuation is likely. Where the tokens that end one are likely as against
+ * the number of candidates, they alone are left. Otherwise tokens whose texts
+ * begin with another candidate's are merged with it, and tokens with less than
+ * a fifth of the probability go. When none is left, the end of a turn (or of
+ * the text) is chosen, whether it was among the candidates or not. The stage
+ * stands after top-k and top-p as a rule.
+ *
+ * @param sampler the sampler; not NULL
+ * @param model the model to sample for; not NULL
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: Ember keeps nothing of `model`.
+ * - Threads: Any thread; one call at a time for `sampler`, a second gives
+ *   EMBER_E_BUSY.
+ * - Errors: EMBER_E_UNSUPPORTED for a model without a tokenizer or without a
+ *   token that ends a text; EMBER_E_INVALID_ARGUMENT, EMBER_E_NOMEM,
+ *   EMBER_E_BUSY.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_sampler_add_infill(
+    struct ember_sampler *sampler,
+    const struct ember_model *model,
     struct ember_error **err);
 
 /** @} */

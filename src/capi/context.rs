@@ -194,9 +194,10 @@ pub unsafe extern "C" fn ember_context_set_cancel_token(
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Threads: Any thread; one call at a time for `context`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for a token, position or sequence out of range, and for a context with threads
-///   that the parent process made before fork(); EMBER_E_CONTEXT_FULL; EMBER_E_UNSUPPORTED for an encoder, which has
-///   embeddings only; EMBER_E_CANCELLED by the context's token; EMBER_E_IO when the model's file can no longer be
-///   read (ember_model_options_set_use_mmap); EMBER_E_NOMEM, EMBER_E_BUSY.
+///   that the parent process made before fork(); EMBER_E_CONTEXT_FULL when a sequence is full or no page is left;
+///   EMBER_E_UNSUPPORTED for an encoder, which has embeddings only; EMBER_E_CANCELLED by the context's token;
+///   EMBER_E_IO when the model's file can no longer be read (ember_model_options_set_use_mmap); EMBER_E_NOMEM,
+///   EMBER_E_BUSY.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_context_decode(
