@@ -40,5 +40,6 @@ done
 [ "$n_cxx" -gt 0 ] || { echo "$0: there is no C++ compiler" >&2; exit 1; }
 
 python3 tests/capi/sections.py comments
+# shellcheck disable=SC2086
 python3 tests/capi/sections.py examples | "${CC:-cc}" -x c -std=c99 $strict -
 echo "header: $n_c compilations as C and $n_cxx as C++ passed"
