@@ -6683,6 +6683,8 @@ ember_status ember_fim_options_add_file(
  * ember_engine_submit(engine, "Once", 4, NULL, NULL, NULL, NULL, &request,
  *                     &err);
  * ember_request_next(request, EMBER_FOREVER, &event, &err);
+ * ember_request_free(request);
+ * ember_engine_free(engine);
  * @endcode
  * @{
  */
@@ -7163,7 +7165,7 @@ ember_status ember_engine_options_set_thread(
  *
  * @code{.c}
  * const char *texts[] = {"a cat", "a dog"};
- * float vectors[2 * 384];
+ * float vectors[2 * 384]; // n_embd_out of ember_model_info for each text
  * status = ember_embed(context, texts, NULL, 2, NULL, vectors, 2 * 384, &n,
  *                      &err);
  * @endcode
