@@ -45,6 +45,9 @@ MODELS = {
     "1b-q4_k_m": ("synthetic", "Q4_K_M"),
     "1b-q6_k": ("synthetic", "Q6_K"),
     "1b-q8_0": ("synthetic", "Q8_0"),
+    # Half as many layers and a smaller vocabulary.
+    **{f"half-{name.lower()}": ("synthetic", name, "n_layer=8", "n_vocab=32000")
+       for name in ("IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "TQ1_0", "TQ2_0", "Q1_0", "Q2_0")},
 }
 
 # Seconds to wait after llama.cpp's turn: the threads of its OpenMP library spin for 0.2 s before they sleep.
@@ -60,10 +63,10 @@ def model_file(name: str) -> str:
     path = CACHE / f"{name}.gguf"
     if not path.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
-        source = [model_file(arguments[0])] if kind == "quantize" else []
+        source = [model_file(arguments.pop(0))] if kind == "quantize" else []
         partial = path.with_suffix(".part")
         cargo = [os.environ.get("CARGO", "cargo"), "run", "--quiet", "--release", "--example", kind, "--"]
-        subprocess.run([*cargo, *source, str(partial), arguments[-1]], check=True, cwd=ROOT, stdout=sys.stderr)
+        subprocess.run([*cargo, *source, str(partial), *arguments], check=True, cwd=ROOT, stdout=sys.stderr)
         partial.rename(path)
     return str(path)
 

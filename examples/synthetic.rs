@@ -2,11 +2,11 @@
 //!
 //! `cargo run --release --example synthetic -- OUT.gguf FORMAT [KEY=VALUE ...]`
 //!
-//! FORMAT is as for the example `quantize`. The keys n_embd, n_layer, n_head, n_head_kv, n_ff, n_vocab and n_ctx change
+//! FORMAT is any weight format of Ember (`Q4_0`, `IQ2_XXS`, `TQ2_0`, …) or the mixture `Q4_K_M`. The keys n_embd, n_layer, n_head, n_head_kv, n_ff, n_vocab and n_ctx change
 //! the shape; n_embd and n_ff are multiples of 256. The same arguments give the same file.
 //!
 //! Weights are normally distributed with a deviation of 0.02, about that of trained models, so that no number on the way
-//! is extreme. To be quick, 4096 pieces of 256 values are drawn and quantized for each format, and every row of every
+//! is extreme. Blocks of formats that Ember does not write are random bytes with a scale of that deviation. To be quick, 4096 pieces of 256 values are drawn and quantized for each format, and every row of every
 //! matrix is put together from pieces chosen at random: rows differ, matrices are as large as real ones, but the model says
 //! nothing. Its vocabulary is that of bytes, and unused tokens up to n_vocab.
 #![allow(clippy::print_stdout, reason = "a command-line tool reports to its user")]
@@ -99,7 +99,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [output, format, changes @ ..] = args.as_slice() else {
         return Err("usage: synthetic OUT.gguf FORMAT [KEY=VALUE ...]".into());
     };
-    let target = Target::parse(format)?;
+    let target = parse(format)?;
     let mut shape = Shape::LLAMA_1B;
     for change in changes {
         shape.set(change)?;
@@ -107,6 +107,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     make(&shape, target)?.write(Path::new(output))?;
     println!("{output}: {format}, {shape:?}");
     Ok(())
+}
+
+/// The target called `name`: the weight formats that Ember multiplies, those that it does not write among them.
+///
+/// # Errors
+/// A sentence with the names there are.
+pub fn parse(name: &str) -> Result<Target, Box<dyn Error>> {
+    Target::parse_among(name, |info| info.quantize.is_some() || info.packing.is_some())
 }
 
 /// A model of that shape.
@@ -216,8 +224,11 @@ impl Weights {
     }
 }
 
-/// Normally distributed pieces with a deviation of 0.02.
+/// Pieces with a deviation of 0.02, normally distributed where the format can be written.
 fn pool(format: Format) -> Vec<u8> {
+    if format.info().quantize.is_none() {
+        return random_pieces(format);
+    }
     mixture::make_rows(format, POOL, PIECE, |i, values| {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(i as u64);
         for value in values {
@@ -226,4 +237,44 @@ fn pool(format: Format) -> Vec<u8> {
             *value = 0.02 * sum;
         }
     })
+}
+
+/// Pieces of random bytes whose scales give a deviation of 0.02.
+fn random_pieces(format: Format) -> Vec<u8> {
+    let info = format.info();
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(0);
+    let mut data = vec![0; POOL * format.row_bytes(PIECE)];
+    rng.fill(&mut data[..]);
+    let mut values = vec![0.0; POOL * PIECE];
+    let mut deviation = |data: &[u8]| {
+        (info.dequantize)(data, &mut values);
+        (values.iter().map(|x| x * x).sum::<f32>() / values.len() as f32).sqrt()
+    };
+    let set = |data: &mut [u8], scale: f32| {
+        data.chunks_exact_mut(info.block_bytes).for_each(|block| set_scale(format, block, scale));
+    };
+    set(&mut data, 1.0);
+    let one = deviation(&data);
+    set(&mut data, 0.02 / one);
+    data
+}
+
+/// Writes the scale of a block.
+fn set_scale(format: Format, block: &mut [u8], scale: f32) {
+    let info = format.info();
+    let bytes = half::f16::from_f32(scale).to_le_bytes();
+    match format {
+        Format::IQ1_M => {
+            // A nibble in the upper half of every other of its last eight bytes.
+            for (i, word) in block[48..].chunks_exact_mut(2).enumerate() {
+                word[1] = word[1] & 15 | (bytes[i / 2] >> (4 * (i % 2)) & 15) << 4;
+            }
+        }
+        Format::TQ1_0 | Format::TQ2_0 => block[info.block_bytes - 2..].copy_from_slice(&bytes),
+        // The nearest power of two.
+        Format::MXFP4 => block[0] = (127.0 + scale.log2().round()) as u8,
+        // Four bits of exponent with a bias of 7 and three of mantissa, as those of f32.
+        Format::NVFP4 => block[..4].fill((((scale / 2f32.powi(120)).to_bits() + (1 << 19)) >> 20) as u8),
+        _ => block[..2].copy_from_slice(&bytes),
+    }
 }

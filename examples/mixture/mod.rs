@@ -22,7 +22,15 @@ impl Target {
     /// # Errors
     /// A sentence with the names there are.
     pub fn parse(name: &str) -> Result<Target, Box<dyn Error>> {
-        let writable = || FORMATS.iter().filter(|info| info.quantize.is_some());
+        Target::parse_among(name, |info| info.quantize.is_some())
+    }
+
+    /// As [`Target::parse`], among the formats for which `wanted` says yes.
+    ///
+    /// # Errors
+    /// As [`Target::parse`].
+    pub fn parse_among(name: &str, wanted: fn(&FormatInfo) -> bool) -> Result<Target, Box<dyn Error>> {
+        let writable = || FORMATS.iter().filter(|info| wanted(info));
         if name == "Q4_K_M" {
             return Ok(Target::Q4KM);
         }

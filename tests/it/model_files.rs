@@ -78,8 +78,8 @@ fn the_mixture_is_that_of_llama_cpp() {
 fn random_models_run() {
     let shape =
         Shape { n_embd: 256, n_layer: 3, n_head: 4, n_head_kv: 2, n_ff: 512, n_vocab: 300, n_ctx: 64 };
-    for name in ["F32", "Q4_0", "Q4_K_M", "Q6_K", "Q8_0"] {
-        let target = synthetic::mixture::Target::parse(name).unwrap();
+    for name in ["F32", "Q4_0", "Q4_K_M", "Q6_K", "Q8_0", "IQ1_M", "IQ2_XXS", "IQ3_S", "TQ1_0", "Q2_0"] {
+        let target = synthetic::parse(name).unwrap();
         let bytes = synthetic::make(&shape, target).unwrap().to_bytes().unwrap();
         assert_eq!(bytes, synthetic::make(&shape, target).unwrap().to_bytes().unwrap(), "the same twice");
         let file = Gguf::from_bytes(&bytes, name).unwrap();
