@@ -2,6 +2,8 @@
 .DEFAULT_GOAL := help
 
 CARGO ?= cargo
+# Where scripts/setup.sh puts Go.
+export PATH := $(CURDIR)/build/go/only:$(PATH)
 CC ?= cc
 CFLAGS ?= -O2
 PROMPT ?= The sea was calm, and the moon
@@ -39,7 +41,7 @@ STATIC_LIBS := -lpthread -ldl -lm
 PROGRAMS := generate chat logits tokenize embed bench hello
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
 
-.PHONY: help lib install install-strip dist examples run models test test-rust test-capi docs abi-golden test-packages test-cinstall test-minimal test-i686 test-wasm test-android test-ios test-go test-server test-pages test-cpp test-python test-ray test-swift test-fields wheel test-isa test-x86-64 test-aarch64 android ios release test-windows sizes loom tsan miri check bench bench-cancel bench-drafts bench-engine bench-perplexity bench-sampling bench-kernels soak fuzz faults cancel-soon rounds alloc-failure clean
+.PHONY: help lib install install-strip dist examples run models test tools test-rust test-capi docs abi-golden test-packages test-cinstall test-minimal test-i686 test-wasm test-android test-ios test-go test-server test-pages test-cpp test-python test-ray test-swift test-fields wheel test-isa test-x86-64 test-aarch64 android ios release test-windows sizes loom tsan miri check bench bench-cancel bench-drafts bench-engine bench-perplexity bench-sampling bench-kernels soak fuzz faults cancel-soon rounds alloc-failure clean
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -121,7 +123,10 @@ test-windows: ## the library for Windows on x86-64 under Wine (needs mingw-w64, 
 sizes: ## how many bytes of the shared library each feature takes
 	scripts/sizes.sh
 
-test: test-rust test-capi test-packages ## the whole suite
+test: tools test-rust test-capi test-packages ## the whole suite
+
+tools: ## says in a second what the tests need and this machine lacks (scripts/setup.sh install installs it)
+	@scripts/setup.sh check
 
 test-rust: models
 	$(CARGO) test
