@@ -42,7 +42,7 @@ use std::ops::Range;
 use half::f16;
 
 use crate::quant::pack::{Rows, Transpose};
-use crate::quant::packed::{Group, Pack, Packing};
+use crate::quant::packed::{Group, Pack, Packing, ROWS};
 use crate::quant::{Dot, FORMAT_COUNT, Format, Q8Block};
 pub use attention::{AttnState, AttnTile, DistanceBias, HeadDims, KvBlock, KvStore, KvType};
 pub use scan::ScanStep;
@@ -177,6 +177,9 @@ pub type PackedPair<B = Q8Block> = fn(groups: [&Group<'_>; 2], x: &[B], out: [&m
 /// From how many vectors on products with pairs of groups are worth it: fewer wait for the weights.
 pub const MANY: usize = 24;
 
+/// The product of up to sixteen rows as they lie in the file with one vector.
+pub type RowsProduct = fn(rows: &Rows<'_>, x: &[Q8Block], out: &mut [f32; ROWS]);
+
 /// The product of groups of packed rows of numbers ([`crate::quant::packed::Codes::Halves`]) with vectors of `n_cols`
 /// elements: with one vector, `out[r]` for the first `out.len()` rows of all groups; with several (or none), of one
 /// group, `out[t * 16 + r]`. Each sum begins with the first column, whatever the number of groups and vectors.
@@ -255,6 +258,11 @@ pub struct Kernels {
     /// How this level packs rows of each format, indexed by `Format as usize`, where it is faster than [`Packing::pack`] of the
     /// format: the same bytes.
     pub pack: [Option<Pack>; FORMAT_COUNT],
+    /// Products of single vectors with rows as they lie in the file, indexed by `Format as usize`, where packing them first is slower:
+    /// the bits of the product with packed rows.
+    pub rows: [Option<RowsProduct>; FORMAT_COUNT],
+    /// How this level packs rows of each format otherwise than other levels do, indexed by `Format as usize`.
+    pub layouts: &'static [Option<Packing>; FORMAT_COUNT],
     /// One block per 32 activations; see [`crate::quant::quantize_activations`].
     pub quantize_activations: fn(x: &[f32], out: &mut [Q8Block]),
     /// `out[i] = x[i] / √(mean(x²) + eps) * weight[i]` (Zhang and Sennrich 2019, arXiv:1910.07467).
@@ -315,13 +323,16 @@ impl Kernels {
 
     /// How rows of `format` are packed for this level.
     pub fn packing(&self, format: Format) -> Option<&'static Packing> {
-        self.wide.and_then(|wide| wide.packing(format)).or(format.info().packing.as_ref())
+        let own = self.layouts[format as usize].as_ref().or(format.info().packing.as_ref());
+        self.wide.and_then(|wide| wide.packing(format)).or(own)
     }
 
     /// Packs up to sixteen rows of `format` as [`Packing::pack`] of its packing.
     pub fn pack(&self, format: Format, rows: &Rows<'_>, out: &mut [u8]) {
-        let pack = self.pack[format as usize].or(self.packing(format).map(|packing| packing.pack));
-        let Some(pack) = pack else { unreachable!("rows of a format without a packing are not packed") };
+        let Some(packing) = self.packing(format) else {
+            unreachable!("rows of a format without a packing are not packed")
+        };
+        let pack = self.pack[format as usize].unwrap_or(packing.pack);
         pack(rows, self.transpose, out);
     }
 

@@ -33,11 +33,23 @@ const MASKS: [[u8; 8]; 256] = {
     masks
 };
 
+/// All bits of byte `i` where bit `i` of `signs` is set.
+#[inline]
+pub(crate) fn mask(signs: u8) -> [u8; 8] {
+    static ALL: [[u8; 8]; 256] = MASKS;
+    ALL[usize::from(signs)]
+}
+
+/// As [`mask`], of the lowest seven bits and an eighth, which makes the number of those that are set even.
+#[inline]
+pub(crate) fn even_mask(bits: u32) -> [u8; 8] {
+    EVEN_MASKS[(bits & 0x7f) as usize]
+}
+
 /// Negates value `i` where bit `i` of `signs` is set. No value is 0.
 #[inline]
 pub(super) fn signed(values: [i8; 8], signs: u8) -> [i8; 8] {
-    static ALL: [[u8; 8]; 256] = MASKS;
-    negated(values, ALL[usize::from(signs)])
+    negated(values, mask(signs))
 }
 
 /// Negates the values whose bytes of `mask` have all bits. No value is 0, so that what is added to a byte stays in it.
@@ -62,7 +74,7 @@ static EVEN_MASKS: [[u8; 8]; 128] = {
 /// As [`signed`], with signs from the seven lowest bits: the eighth makes the number of negative values even.
 #[inline]
 pub(super) fn signed_evenly(values: [i8; 8], bits: u32) -> [i8; 8] {
-    negated(values, EVEN_MASKS[(bits & 0x7f) as usize])
+    negated(values, even_mask(bits))
 }
 
 /// The sixteen values that the four-bit formats IQ4_NL and IQ4_XS tell apart.

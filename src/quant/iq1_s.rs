@@ -52,9 +52,12 @@ pub(crate) struct Packed {
 
 const _: () = assert!(size_of::<Packed>() == BYTES);
 
+/// The points.
+pub(crate) const GRID: [[i8; 8]; 2048] = grid::unpack(include_bytes!("iq1_s.bin"), &[-1, 0, 1]);
+
 /// The points in eighths, plus 128.
 pub(crate) static EIGHTHS: [[u8; 8]; 2048] = {
-    let grid: [[i8; 8]; 2048] = grid::unpack(include_bytes!("iq1_s.bin"), &[-1, 0, 1]);
+    let grid = &GRID;
     let mut eighths = [[0; 8]; 2048];
     let mut i = 0;
     while i < 8 * grid.len() {

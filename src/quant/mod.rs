@@ -17,7 +17,7 @@ mod blocks;
 pub mod f16;
 pub mod f32;
 pub mod f64;
-mod grid;
+pub(crate) mod grid;
 pub mod i16;
 pub mod i32;
 pub mod i64;
@@ -52,6 +52,7 @@ mod search;
 pub(crate) mod tests;
 pub mod tq1_0;
 pub mod tq2_0;
+pub mod words;
 
 use crate::gguf::TensorType;
 pub use activation::{Q8Block, quantize_activations};

@@ -3,9 +3,14 @@
 //! <https://developer.nvidia.com/blog/introducing-nvfp4-for-efficient-and-accurate-low-precision-inference/>
 #![forbid(unsafe_code)]
 
-use super::blocks::unpack_row;
+use std::mem::offset_of;
+
+use super::activation::dot_i8;
+use super::blocks::{dot_row, unpack_row};
 use super::grid::E2M1_DOUBLED;
-use super::{Dot, Format, FormatInfo};
+use super::pack::{Blocks, QUAD, Rows, Scale, Transpose, pack_blocks};
+use super::packed::{Codes, Packing, Scales, Values};
+use super::{Dot, Format, FormatInfo, Q8Block};
 use bytemuck::{Pod, Zeroable};
 
 /// Values per block.
@@ -22,8 +27,13 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     block_bytes: BYTES,
     dequantize,
     quantize: None,
-    dot: Dot::F32,
-    packing: None,
+    dot: Dot::Q8(dot),
+    packing: Some(Packing {
+        codes: Codes::U4,
+        values: Values::Listed(&E2M1_DOUBLED),
+        scales: Scales::HalvesE4m3,
+        pack: pack_group,
+    }),
 };
 
 /// One block as it lies in a row.
@@ -71,5 +81,39 @@ pub fn dequantize(src: &[u8], dst: &mut [f32]) {
                 *value = d * f32::from(q);
             }
         }
+    });
+}
+
+/// `Σ x.d · Σ d · Σ q·x.q` over the blocks.
+pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
+    dot_row(row, x, |packed: &Packed, x: &[Q8Block; LEN / Q8Block::LEN]| {
+        let groups = unpack(packed);
+        let piece = |(groups, x): (&[(f32, [i8; GROUP]); 2], &Q8Block)| {
+            let halves = groups.iter().zip(x.qs.as_chunks::<GROUP>().0);
+            x.d * halves.map(|((d, q), x)| d * dot_i8(q, x) as f32).sum::<f32>()
+        };
+        groups.as_chunks().0.iter().zip(x).map(piece).sum::<f32>()
+    })
+}
+
+/// See [`Packing::pack`].
+fn pack_group(rows: &Rows<'_>, transpose: Transpose, out: &mut [u8]) {
+    let codes = |blocks: &Blocks<'_>, out: &mut [u8]| {
+        // Two words of each row for each group.
+        let mut words = [0; QUAD * LEN / 8];
+        blocks.words(offset_of!(Packed, q), &mut words);
+        let (pieces, _) = words.as_chunks::<{ 4 * QUAD }>();
+        for (words, out) in pieces.iter().zip(out.chunks_exact_mut(Codes::U4.bytes())) {
+            let (low, high) = words.split_at(2 * QUAD);
+            let (first, second) = out.split_at_mut(2 * QUAD);
+            for (((low, high), first), second) in low.iter().zip(high).zip(first).zip(second) {
+                (*first, *second) = (low & 15 | high << 4, low >> 4 | high & 0xF0);
+            }
+        }
+    };
+    // No sign, and 0 instead of what would be NaN.
+    let byte = |scale: u8| if scale == 0x7f { 0 } else { scale & 0x7f };
+    pack_blocks(rows, transpose, (Codes::U4, Scales::HalvesE4m3), out, codes, |packed: &Packed| {
+        [0, 2].map(|g| Scale { bytes: [packed.scales[g], packed.scales[g + 1]].map(byte), ..Scale::ZERO })
     });
 }

@@ -86,7 +86,7 @@ pub(super) struct Scale {
     pub d: [u8; 2],
     /// The minimum, or its unit: a binary16.
     pub m: [u8; 2],
-    /// Bytes in units of `d` and `m`, as [`Scales::Super`], [`Scales::Halves`] and [`Scales::HalvesMin`] have them.
+    /// Bytes in units of `d` and `m`, as [`Scales::Super`] and the three with scales of halves have them.
     pub bytes: [u8; 2],
 }
 
@@ -110,8 +110,7 @@ pub(super) fn pack_blocks<B: Pod, const N: usize>(
     let n_blocks = rows.row_bytes / size_of::<B>();
     let (all_codes, rest) = out.split_at_mut(n_blocks * N * kind.bytes());
     let (all_scales, units) = rest.split_at_mut(n_blocks * N * scale_kind.bytes());
-    let unit_bytes = scale_kind.unit_bytes();
-    units[(n_blocks * N).div_ceil(STRIP) * unit_bytes..].fill(0);
+    units[(n_blocks * N).div_ceil(scale_kind.pieces_per_unit()) * scale_kind.unit_bytes_of_one()..].fill(0);
     let mut row = [&rows.bytes[..0]; ROWS];
     for (r, row) in row.iter_mut().enumerate() {
         *row = rows.row(r);
@@ -131,21 +130,24 @@ pub(super) fn pack_blocks<B: Pod, const N: usize>(
         for (i, out) in out_scales.chunks_exact_mut(scale_kind.bytes().max(1)).enumerate() {
             let (low, high) = out.split_at_mut(scale_kind.bytes().min(2 * ROWS));
             match scale_kind {
-                Scales::None | Scales::Unit | Scales::Strip => {}
+                Scales::None | Scales::Unit | Scales::Strip | Scales::Pairs | Scales::Fours => {}
+                Scales::Words(_) => unreachable!("words are packed as they are"),
                 Scales::F16 | Scales::Bf16 => put_pairs(low, |r| all[r][i].d),
                 Scales::F16Min => {
                     put_pairs(low, |r| all[r][i].d);
                     put_pairs(high, |r| all[r][i].m);
                 }
-                Scales::Super | Scales::Halves | Scales::HalvesMin => {
+                Scales::Super | Scales::Halves | Scales::HalvesMin | Scales::HalvesE4m3 => {
                     for (r, scale) in all.iter().enumerate() {
                         [low[r], low[ROWS + r]] = scale[i].bytes;
                     }
                 }
             }
         }
-        if (b * N).is_multiple_of(STRIP) {
-            let units = &mut units[b * N / STRIP * unit_bytes..][..unit_bytes];
+        let of_unit = scale_kind.pieces_per_unit();
+        if (b * N).is_multiple_of(of_unit) {
+            let unit_bytes = scale_kind.unit_bytes_of_one();
+            let units = &mut units[b * N / of_unit * unit_bytes..][..unit_bytes];
             let (d, m) = units.split_at_mut(unit_bytes.min(2 * ROWS));
             put_pairs(d, |r| all[r][0].d);
             put_pairs(m, |r| all[r][0].m);
@@ -166,7 +168,9 @@ pub(super) fn pack_groups<B: Pod, const D: u8, const N: usize, const LEN: usize>
     let (kind, scale_kind) = (Codes::U8, Scales::Halves);
     let n_blocks = rows.row_bytes / size_of::<B>();
     let (codes, rest) = out.split_at_mut(n_blocks * STRIP * kind.bytes());
-    let (scales, units) = rest.split_at_mut(n_blocks * STRIP * scale_kind.bytes());
+    let (scales, rest) = rest.split_at_mut(n_blocks * STRIP * scale_kind.bytes());
+    let (units, padding) = rest.split_at_mut(n_blocks * scale_kind.unit_bytes());
+    padding.fill(0);
     let codes = codes.chunks_exact_mut(STRIP * kind.bytes());
     let scales = scales.chunks_exact_mut(STRIP * scale_kind.bytes());
     let units = units.chunks_exact_mut(scale_kind.unit_bytes());

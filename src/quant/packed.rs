@@ -40,6 +40,10 @@ pub enum Codes {
     U6,
     /// Eight bits.
     U8,
+    /// One bit: bit `c` of word `r` belongs to column `c` of row `r`.
+    U1,
+    /// So many words of each row, as the file has them; see [`super::words`].
+    Words(usize),
     /// No codes but numbers of sixteen bits: that of column `c` and row `r` of the piece is number `16c + r`.
     Halves,
     /// Signed whole numbers of sixteen bits: those of columns `2p` and `2p + 1` and row `r` of the piece are numbers `32p + 2r` and
@@ -51,12 +55,14 @@ impl Codes {
     /// Bytes of a piece.
     pub const fn bytes(self) -> usize {
         match self {
+            Codes::U1 => 64,
             Codes::U2 => 128,
             Codes::U4 => 256,
             Codes::U5 => 320,
             Codes::U6 => 384,
             Codes::U8 => 512,
             Codes::Halves | Codes::Wide => 1024,
+            Codes::Words(n) => 64 * n,
         }
     }
 }
@@ -71,6 +77,12 @@ pub enum Scales {
     Unit,
     /// After all pieces, for each eight of them, a binary16 per row.
     Strip,
+    /// After all pieces, for each two of them, a binary16 per row.
+    Pairs,
+    /// After all pieces, for each four of them, a binary16 per row.
+    Fours,
+    /// After all pieces, for each eight of them, so many words of each row and a binary16 per row.
+    Words(usize),
     /// A binary16 per row and piece.
     F16,
     /// A bfloat16 per row and piece.
@@ -83,6 +95,9 @@ pub enum Scales {
     /// Per row and half piece a signed byte: of all rows for the first half, then for the second; after all pieces, for
     /// each eight of them, the binary16 units.
     Halves,
+    /// Per row and half piece a byte, four bits of exponent with a bias of 7 and three of mantissa (E4M3), of which half is the scale:
+    /// of all rows for the first half, then for the second.
+    HalvesE4m3,
     /// Per row and half piece a byte, the scale in its low nibble and the minimum in the high one: of all rows for the first
     /// half, then for the second; after all pieces, for each eight of them, the binary16 units of the scales and then of
     /// the minima, which are subtracted.
@@ -93,8 +108,14 @@ impl Scales {
     /// Bytes of a piece, without units.
     pub const fn bytes(self) -> usize {
         match self {
-            Scales::None | Scales::Unit | Scales::Strip => 0,
-            Scales::F16 | Scales::Bf16 | Scales::Super | Scales::Halves | Scales::HalvesMin => 32,
+            Scales::None
+            | Scales::Unit
+            | Scales::Strip
+            | Scales::Pairs
+            | Scales::Fours
+            | Scales::Words(_) => 0,
+            Scales::F16 | Scales::Bf16 | Scales::Super => 32,
+            Scales::Halves | Scales::HalvesMin | Scales::HalvesE4m3 => 32,
             Scales::F16Min => 64,
         }
     }
@@ -107,9 +128,26 @@ impl Scales {
     /// Bytes of the units of eight pieces.
     pub const fn unit_bytes(self) -> usize {
         match self {
-            Scales::None | Scales::F16 | Scales::Bf16 | Scales::F16Min => 0,
+            Scales::None | Scales::F16 | Scales::Bf16 | Scales::F16Min | Scales::HalvesE4m3 => 0,
+            Scales::Pairs => 128,
+            Scales::Fours => 64,
+            Scales::Words(n) => 64 * n + 32,
             Scales::Super | Scales::HalvesMin => 64,
             Scales::Halves | Scales::Unit | Scales::Strip => 32,
+        }
+    }
+
+    /// Bytes of the units of [`Scales::pieces_per_unit`] pieces.
+    pub const fn unit_bytes_of_one(self) -> usize {
+        self.unit_bytes() * self.pieces_per_unit() / STRIP
+    }
+
+    /// Pieces that share units.
+    pub const fn pieces_per_unit(self) -> usize {
+        match self {
+            Scales::Pairs => 2,
+            Scales::Fours => 4,
+            _ => STRIP,
         }
     }
 }
@@ -124,6 +162,8 @@ pub enum Values {
     /// The code less 128, in parts of this number. Such rows take several times the memory of those of the file: they are packed
     /// only while they are multiplied.
     Parts(u8),
+    /// What the level that packs them so finds in the tables of the format.
+    LookedUp,
     /// Themselves: numbers in the format, or in units.
     Numbers,
 }

@@ -2,10 +2,12 @@
 //! <https://github.com/ggml-org/ggml>, `block_q1_0`
 #![forbid(unsafe_code)]
 
+use std::mem::offset_of;
+
 use super::activation::dot_i8;
 use super::blocks::{dot_row, unpack_row};
 use super::f16::scale;
-use super::pack::{Blocks, QUAD, Rows, Scale, Transpose, pack_blocks};
+use super::pack::{Blocks, Rows, Scale, Transpose, pack_blocks};
 use super::packed::{Codes, Packing, Scales, Values};
 use super::{Dot, Format, FormatInfo, Q8Block};
 use bytemuck::{Pod, Zeroable};
@@ -26,12 +28,15 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     quantize: None,
     dot: Dot::Q8(dot),
     packing: Some(Packing {
-        codes: Codes::U8,
-        values: Values::Parts(1),
-        scales: Scales::F16,
+        codes: Codes::U1,
+        values: Values::Listed(&SIGNS),
+        scales: Scales::Fours,
         pack: pack_group,
     }),
 };
+
+/// What the codes stand for.
+const SIGNS: [i8; 16] = [-1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 /// One block as it lies in a row.
 #[repr(C)]
@@ -77,23 +82,8 @@ pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
 
 /// See [`Packing::pack`].
 fn pack_group(rows: &Rows<'_>, transpose: Transpose, out: &mut [u8]) {
-    let codes = |blocks: &Blocks<'_>, out: &mut [u8]| {
-        // A word of each row for each piece.
-        let mut words = [0; QUAD * LEN / 32];
-        blocks.words(2, &mut words);
-        for (words, piece) in words.as_chunks::<QUAD>().0.iter().zip(out.chunks_exact_mut(Codes::U8.bytes()))
-        {
-            for (j, quad) in piece.chunks_exact_mut(QUAD).enumerate() {
-                for (word, codes) in words.as_chunks::<4>().0.iter().zip(quad.as_chunks_mut::<4>().0) {
-                    let four = u32::from(word[j / 2] >> (j % 2 * 4) & 15);
-                    // Bit `k` of the four becomes bit 0 of byte `k`.
-                    let spread = four.wrapping_mul(0x0020_4081) & 0x0101_0101;
-                    *codes = (0x7F7F_7F7F + 2 * spread).to_le_bytes();
-                }
-            }
-        }
-    };
-    pack_blocks(rows, transpose, (Codes::U8, Scales::F16), out, codes, |packed: &Packed| {
+    let codes = |blocks: &Blocks<'_>, out: &mut [u8]| blocks.words(offset_of!(Packed, bits), out);
+    pack_blocks(rows, transpose, (Codes::U1, Scales::Fours), out, codes, |packed: &Packed| {
         [Scale { d: packed.d, ..Scale::ZERO }; LEN / 32]
     });
 }

@@ -2,10 +2,12 @@
 //! <https://github.com/ggml-org/ggml>, `block_q2_0`
 #![forbid(unsafe_code)]
 
+use std::mem::offset_of;
+
 use super::activation::dot_i8;
 use super::blocks::{dot_row, unpack_row};
 use super::f16::scale;
-use super::pack::{Blocks, QUAD, Rows, Scale, Transpose, pack_blocks};
+use super::pack::{Blocks, Rows, Scale, Transpose, pack_blocks};
 use super::packed::{Codes, Packing, Scales, Values};
 use super::{Dot, Format, FormatInfo, Q8Block};
 use bytemuck::{Pod, Zeroable};
@@ -26,9 +28,9 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     quantize: None,
     dot: Dot::Q8(dot),
     packing: Some(Packing {
-        codes: Codes::U8,
-        values: Values::Parts(1),
-        scales: Scales::F16,
+        codes: Codes::U2,
+        values: Values::Minus(1),
+        scales: Scales::Pairs,
         pack: pack_group,
     }),
 };
@@ -78,20 +80,22 @@ pub fn dot(row: &[u8], x: &[Q8Block]) -> f32 {
 /// See [`Packing::pack`].
 fn pack_group(rows: &Rows<'_>, transpose: Transpose, out: &mut [u8]) {
     let codes = |blocks: &Blocks<'_>, out: &mut [u8]| {
-        // Two words of each row for each piece.
-        let mut words = [0; QUAD * LEN / 16];
-        blocks.words(2, &mut words);
-        for (i, quad) in out.chunks_exact_mut(QUAD).enumerate() {
-            let words = words[i / 4 * QUAD..][..QUAD].as_chunks::<4>().0;
-            for (word, codes) in words.iter().zip(quad.as_chunks_mut::<4>().0) {
-                let byte = u32::from(word[i % 4]);
-                // Bits `2k..2k + 2` become those of byte `k`.
-                let spread = (byte | byte << 6 | byte << 12 | byte << 18) & 0x0303_0303;
-                *codes = (0x7F7F_7F7F + spread).to_le_bytes();
-            }
+        blocks.words(offset_of!(Packed, q), out);
+        for word in out.as_chunks_mut::<4>().0 {
+            *word = turned(u32::from_le_bytes(*word)).to_le_bytes();
         }
     };
-    pack_blocks(rows, transpose, (Codes::U8, Scales::F16), out, codes, |packed: &Packed| {
+    pack_blocks(rows, transpose, (Codes::U2, Scales::Pairs), out, codes, |packed: &Packed| {
         [Scale { d: packed.d, ..Scale::ZERO }; LEN / 32]
     });
+}
+
+/// Four times four numbers of two bits with rows and columns exchanged: number `k` of byte `i` becomes number `i` of byte `k`.
+fn turned(word: u32) -> u32 {
+    let exchanged = |word: u32, distance: u32, mask: u32| {
+        let differs = (word ^ word >> distance) & mask;
+        word ^ differs ^ differs << distance
+    };
+    // Those in odd columns of even rows, and then in the last two columns of the first two rows.
+    exchanged(exchanged(word, 6, 0x00CC_00CC), 12, 0x0000_F0F0)
 }

@@ -41,6 +41,7 @@ mod hf_tokenizer;
 mod hf_tokenizer_fields;
 mod isa;
 mod kept_pages;
+mod kernels_doc;
 mod kv_memory;
 mod model_errors;
 mod model_files;

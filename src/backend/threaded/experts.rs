@@ -5,7 +5,7 @@ use std::ops::Range;
 use bytemuck::{Pod, Zeroable};
 
 use super::ThreadedBackend;
-use super::groups::{Groups, groups_of, pack_now, packed_numbers, packs_now};
+use super::groups::{FEW, Groups, groups_of, pack_now, packed_numbers, packs_now, rows_now};
 use super::products::PANEL;
 use crate::backend::MoeMatmul;
 use crate::backend::host::{HostWeight, Stop, Zeroed};
@@ -235,8 +235,16 @@ impl Experts<'_> {
                     self.packed(expert, slots, &groups, x, rows);
                 } else if packs_now(kernels, w.format) {
                     let mut out = [[0.0; packed::ROWS]; AT_ONCE];
+                    let alone = kernels.rows[w.format as usize].filter(|_| slots.len() <= FEW);
                     for first in stretch.clone().step_by(packed::ROWS) {
                         let last = stretch.end.min(first + packed::ROWS);
+                        if let Some(product) = alone {
+                            for (x, out) in x.chunks_exact(n_blocks).zip(&mut out) {
+                                product(&rows_now(w, first..last), x, out);
+                            }
+                            self.put_rows(expert, slots, first - begin, last - first, &out);
+                            continue;
+                        }
                         let (product, group) = pack_now(kernels, w, first..last, scratch);
                         product(&group, x, out[..slots.len()].as_flattened_mut());
                         self.put_rows(expert, slots, first - begin, last - first, &out);

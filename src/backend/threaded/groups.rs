@@ -34,6 +34,14 @@ pub(super) fn packs_now(kernels: &Kernels, format: Format) -> bool {
     matches!(kernels.dot[format as usize], Dot::Q8(_)) && kernels.packs(format)
 }
 
+/// So many vectors are multiplied one by one with rows as they lie in the file, where a level has such products.
+pub(super) const FEW: usize = 4;
+
+/// Rows of `w` as they lie in the file.
+pub(super) fn rows_now(w: &HostWeight, rows: Range<usize>) -> Rows<'_> {
+    Rows { bytes: w.rows(rows), row_bytes: w.format.row_bytes(w.n_cols) }
+}
+
 /// Up to sixteen rows of `w`, packed into `scratch`, and what multiplies them: the same bits as of rows packed before.
 pub(super) fn pack_now<'a>(
     kernels: &Kernels,
@@ -41,10 +49,10 @@ pub(super) fn pack_now<'a>(
     rows: Range<usize>,
     scratch: &'a mut [f32],
 ) -> (PackedProduct, Group<'a>) {
-    let (Some(product), Some(packing)) = (kernels.packed_product(w.format), w.format.info().packing) else {
+    let (Some(product), Some(packing)) = (kernels.packed_product(w.format), kernels.packing(w.format)) else {
         unreachable!("only formats that have a packing have packed products");
     };
-    let rows = Rows { bytes: w.rows(rows), row_bytes: w.format.row_bytes(w.n_cols) };
+    let rows = rows_now(w, rows);
     let group = &mut bytemuck::cast_slice_mut(scratch)[..packing.group_bytes(w.n_cols)];
     kernels.pack(w.format, &rows, group);
     (product, Group::alone(w.format, group, w.n_cols / packed::COLS))

@@ -5,7 +5,7 @@ use std::ops::Range;
 use half::f16;
 use matrixmultiply::sgemm;
 
-use super::groups::{Groups, VECTORS, groups_of, pack_now, packed_numbers, packs_now};
+use super::groups::{FEW, Groups, VECTORS, groups_of, pack_now, packed_numbers, packs_now, rows_now};
 use crate::backend::host::{HostWeight, Stop};
 use crate::kernels::{I16Block, Kernels, MANY, halves};
 use crate::quant::packed::{self, Ahead};
@@ -182,9 +182,18 @@ impl Inputs<'_> {
     ) {
         let n_blocks = target.weight.n_cols / 32;
         let x = &self.x_q8[vectors.start * n_blocks..vectors.end * n_blocks];
+        let alone = self.kernels.rows[target.weight.format as usize].filter(|_| vectors.len() <= FEW);
         let mut out = [0.0; BLOCK * packed::ROWS];
         for first in rows.clone().step_by(packed::ROWS) {
             let last = rows.end.min(first + packed::ROWS);
+            if let Some(product) = alone {
+                for (t, x) in x.chunks(n_blocks).enumerate() {
+                    let mut out = [0.0; packed::ROWS];
+                    product(&rows_now(target.weight, first..last), x, &mut out);
+                    target.put_group(vectors.start + t, (first, last), &[out]);
+                }
+                continue;
+            }
             let (product, group) = pack_now(self.kernels, target.weight, first..last, scratch);
             for (i, x) in x.chunks(BLOCK * n_blocks).enumerate() {
                 let out = &mut out[..x.len() / n_blocks * packed::ROWS];

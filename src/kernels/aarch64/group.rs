@@ -78,6 +78,24 @@ pub fn two_bits(p: &[Quad; 2], g: usize) -> Values {
     values
 }
 
+/// 1 where a bit of the word of a row is set, and -1 elsewhere.
+#[inline]
+#[target_feature(enable = "neon")]
+pub fn signs(p: &[Quad; 1], g: usize) -> Values {
+    const BITS: [[u8; 16]; 2] = [
+        [1, 2, 4, 8, 1, 2, 4, 8, 1, 2, 4, 8, 1, 2, 4, 8],
+        [16, 32, 64, 128, 16, 32, 64, 128, 16, 32, 64, 128, 16, 32, 64, 128],
+    ];
+    const SPREAD: [u8; 16] = [0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12];
+    let (words, spread, mut values) = (load(&p[0][g]), load(&SPREAD), [vdupq_n_s8(0); 8]);
+    for (j, value) in values.iter_mut().enumerate() {
+        let bytes = vqtbl1q_u8(words, vaddq_u8(spread, vdupq_n_u8(j as u8 / 2)));
+        let set = vtstq_u8(bytes, load(&BITS[j % 2]));
+        *value = vreinterpretq_s8_u8(vorrq_u8(vandq_u8(set, vdupq_n_u8(1)), vmvnq_u8(set)));
+    }
+    values
+}
+
 /// Two-bit codes less 1.
 #[inline]
 #[target_feature(enable = "neon")]
@@ -232,6 +250,33 @@ pub fn strip_scales<const Q: usize>(parts: &Parts<'_, Q>, i: usize, g: usize) ->
     f16s(&parts.units[i / 8 * 2..][..2], g)
 }
 
+/// Those of [`Scales::Pairs`].
+#[inline]
+#[target_feature(enable = "neon")]
+pub fn pair_scales<const Q: usize>(parts: &Parts<'_, Q>, i: usize, g: usize) -> float32x4_t {
+    f16s(&parts.units[i / 2 * 2..][..2], g)
+}
+
+/// Those of [`Scales::Fours`].
+#[inline]
+#[target_feature(enable = "neon")]
+pub fn four_scales<const Q: usize>(parts: &Parts<'_, Q>, i: usize, g: usize) -> float32x4_t {
+    f16s(&parts.units[i / 4 * 2..][..2], g)
+}
+
+/// Those of [`Scales::HalvesE4m3`].
+#[inline]
+#[target_feature(enable = "neon")]
+pub fn e4m3_scales<const Q: usize>(parts: &Parts<'_, Q>, i: usize, g: usize) -> [float32x4_t; 2] {
+    let scales = &parts.scales[2 * i..][..2];
+    let half = |p: &[[u8; 4]; 4]| {
+        let bytes = vmovl_u16(vget_low_u16(vmovl_u8(vcreate_u8(u64::from(u32::from_le_bytes(p[g]))))));
+        // Where the bits of f32 are, which are then 2^-120 of it.
+        vmulq_n_f32(vreinterpretq_f32_u32(vshlq_n_u32::<20>(bytes)), f32::from_bits((127 + 119) << 23))
+    };
+    [half(&scales[0]), half(&scales[1])]
+}
+
 /// Those of [`Scales::Bf16`].
 #[inline]
 #[target_feature(enable = "neon")]
@@ -323,6 +368,19 @@ pub fn half_minima<const Q: usize>(
 #[target_feature(enable = "neon")]
 pub fn add_scaled(acc: float32x4_t, d: float32x4_t, x: &Q8Block, dot: int32x4_t) -> float32x4_t {
     vfmaq_f32(acc, d, vmulq_n_f32(vcvtq_f32_s32(dot), x.d))
+}
+
+/// `acc + x.d * (d[0] * Σ code·x of the first half + d[1] * that of the second)`.
+#[inline]
+#[target_feature(enable = "neon")]
+pub fn add_float_halves(
+    acc: float32x4_t,
+    d: [float32x4_t; 2],
+    x: &Q8Block,
+    dots: [int32x4_t; 2],
+) -> float32x4_t {
+    let sum = vmulq_f32(d[0], vcvtq_f32_s32(dots[0]));
+    vfmaq_n_f32(acc, vfmaq_f32(sum, d[1], vcvtq_f32_s32(dots[1])), x.d)
 }
 
 /// `acc + m * x.sum + d * (x.d * Σ code·x)`.

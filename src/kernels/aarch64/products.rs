@@ -31,6 +31,7 @@ macro_rules! packed_products {
             table[Format::IQ4_NL as usize] = Some(iq4_nl::product);
             table[Format::IQ4_XS as usize] = Some(iq4_xs::product);
             table[Format::MXFP4 as usize] = Some(mxfp4::product);
+            table[Format::NVFP4 as usize] = Some(nvfp4::product);
             table[Format::IQ1_S as usize] = Some(eighths::product);
             table[Format::IQ1_M as usize] = Some(eighths::product);
             table[Format::IQ2_XXS as usize] = Some(eighths::product);
@@ -40,8 +41,8 @@ macro_rules! packed_products {
             table[Format::IQ3_S as usize] = Some(wholes::product);
             table[Format::TQ1_0 as usize] = Some(wholes::product);
             table[Format::TQ2_0 as usize] = Some(tq2_0::product);
-            table[Format::Q1_0 as usize] = Some(q8_0::product);
-            table[Format::Q2_0 as usize] = Some(q8_0::product);
+            table[Format::Q1_0 as usize] = Some(q1_0::product);
+            table[Format::Q2_0 as usize] = Some(q2_0::product);
             table
         };
 
@@ -73,6 +74,9 @@ macro_rules! packed_products {
         product!($features, $one, iq4_nl, U4, F16, iq4, f16_scales, whole 127, add_scaled);
         product!($features, $one, iq4_xs, U4, Halves, iq4, half_scales, halves 127, add_halves);
         product!($features, $one, tq2_0, U2, Strip, two_bits_less_one, strip_scales, whole 2, add_scaled);
+        product!($features, $one, q2_0, U2, Pairs, two_bits_less_one, pair_scales, whole 2, add_scaled);
+        product!($features, $one, q1_0, U1, Fours, signs, four_scales, whole 1, add_scaled);
+        product!($features, $one, nvfp4, U4, HalvesE4m3, e2m1, e4m3_scales, halves 12, add_float_halves);
         product!($features, $one, wholes, U8, Halves, eight_bits_centred, half_scales, halves 128, add_halves);
         product!($features, $one, quarters, U8, Halves, eight_bits_centred, quarter_scales, halves 128, add_halves);
         product!($features, $one, eighths, U8, Halves, eight_bits_centred, eighth_scales, halves 128, add_halves);

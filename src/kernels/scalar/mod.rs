@@ -38,6 +38,8 @@ pub static SCALAR: Kernels = Kernels {
     wide: None,
     transpose,
     pack: [None; FORMAT_COUNT],
+    rows: [None; FORMAT_COUNT],
+    layouts: &[None; FORMAT_COUNT],
     quantize_activations,
     rms_norm: norm::rms_norm,
     layer_norm: norm::layer_norm,

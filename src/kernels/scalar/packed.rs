@@ -4,7 +4,7 @@
 use half::{bf16, f16};
 
 use crate::kernels::{PackedNumbers, PackedProduct};
-use crate::quant::packed::{COLS, Codes, Group, Packing, ROWS, Scales, Values};
+use crate::quant::packed::{COLS, Codes, Group, Packing, ROWS, STRIP, Scales, Values};
 use crate::quant::{Dot, FORMAT_COUNT, FORMATS, Format, Q8Block};
 
 /// The product for every format that can be packed.
@@ -76,12 +76,14 @@ fn scaled(group: &Group<'_>, packing: &Packing, (i, r): (usize, usize), sums: [i
     let scales = &group.bytes[group.n_pieces * packing.codes.bytes()..];
     let (here, units) = scales.split_at(group.n_pieces * packing.scales.bytes());
     let here = &here[i * packing.scales.bytes()..];
-    let units = &units[i / 8 * packing.scales.unit_bytes()..];
+    let units = &units[i / STRIP * packing.scales.unit_bytes()..];
     let pair = |bytes: &[u8], at: usize| [bytes[at + 2 * r], bytes[at + 2 * r + 1]];
     let half = |bytes: &[u8], at: usize| f16::from_le_bytes(pair(bytes, at)).to_f32();
     let sum = (sums[0] + sums[1]) as f32;
     match packing.scales {
-        Scales::None | Scales::Unit => 0.0,
+        Scales::None | Scales::Unit | Scales::Words(_) => 0.0,
+        Scales::Pairs => half(units, i % STRIP / 2 * 2 * ROWS) * x.d * sum,
+        Scales::Fours => half(units, i % STRIP / 4 * 2 * ROWS) * x.d * sum,
         Scales::Strip => half(units, 0) * x.d * sum,
         Scales::F16 => half(here, 0) * x.d * sum,
         Scales::Bf16 => bf16::from_le_bytes(pair(here, 0)).to_f32() * x.d * sum,
@@ -94,6 +96,10 @@ fn scaled(group: &Group<'_>, packing: &Packing, (i, r): (usize, usize), sums: [i
             let [low, high] = [here[r], here[ROWS + r]].map(|scale| i32::from(scale.cast_signed()));
             half(units, 0) * packing.factor() * x.d * (low * sums[0] + high * sums[1]) as f32
         }
+        Scales::HalvesE4m3 => {
+            let [low, high] = [here[r], here[ROWS + r]].map(half_of_e4m3);
+            x.d * (low * sums[0] as f32 + high * sums[1] as f32)
+        }
         Scales::HalvesMin => {
             let (low, high) = (here[r], here[ROWS + r]);
             let sum = i32::from(low & 15) * sums[0] + i32::from(high & 15) * sums[1];
@@ -101,6 +107,11 @@ fn scaled(group: &Group<'_>, packing: &Packing, (i, r): (usize, usize), sums: [i
             half(units, 0) * x.d * sum as f32 - half(units, 2 * ROWS) * min
         }
     }
+}
+
+/// Half a number of four bits of exponent with a bias of 7 and three of mantissa, which are at first those of an f32.
+fn half_of_e4m3(bits: u8) -> f32 {
+    f32::from_bits(u32::from(bits) << 20) * 2f32.powi(120 - 1)
 }
 
 /// The values that the codes of piece `i` stand for.
@@ -123,13 +134,14 @@ fn values(group: &Group<'_>, packing: &Packing, i: usize) -> Piece {
                     nibble() | (plane >> (quad % 4 * 2) & 3) << 4
                 }
                 Codes::U8 => bytes[64 * quad + 4 * r + k],
-                Codes::Halves | Codes::Wide => 0,
+                Codes::U1 => bytes[4 * r + column / 8] >> (column % 8) & 1,
+                Codes::Halves | Codes::Wide | Codes::Words(_) => 0,
             };
             match packing.values {
                 Values::Minus(offset) => code.wrapping_sub(offset).cast_signed(),
                 Values::Parts(_) => code.wrapping_sub(128).cast_signed(),
                 Values::Listed(list) => list[usize::from(code)],
-                Values::Numbers => 0,
+                Values::Numbers | Values::LookedUp => 0,
             }
         })
     })

@@ -108,7 +108,9 @@ fn activation_blocks_have_the_same_bits_on_every_level() {
 #[test]
 fn packed_products_agree_with_each_formats_definition() {
     for (kernels, info) in tables().flat_map(|k| FORMATS.iter().map(move |info| (k, info))) {
-        let (Some(product), Some(packing)) = (kernels.packed_product(info.format), info.packing) else {
+        let (Some(product), Some(packing)) =
+            (kernels.packed_product(info.format), kernels.packing(info.format))
+        else {
             continue;
         };
         let Dot::Q8(definition) = info.dot else { panic!("{} has no integer product", info.name) };
@@ -185,9 +187,37 @@ fn rows_are_packed_to_the_same_bytes_on_every_level() {
 }
 
 #[test]
+fn rows_in_place_give_the_bits_of_packed_rows() {
+    for (kernels, info) in tables().flat_map(|k| FORMATS.iter().map(move |info| (k, info))) {
+        let (Some(in_place), Some(product)) =
+            (kernels.rows[info.format as usize], kernels.packed_product(info.format))
+        else {
+            continue;
+        };
+        let packing = kernels.packing(info.format).expect("a packed product has a packing");
+        for (n_blocks, n_rows) in [(1, 16), (3, 16), (2, 9), (2, 1)] {
+            let n_cols = n_blocks * info.block_len;
+            let rows = sample_row(info, n_rows * n_cols, 11);
+            let rows = Rows { bytes: &rows, row_bytes: info.format.row_bytes(n_cols) };
+            let mut bytes = vec![0; packing.group_bytes(n_cols)];
+            kernels.pack(info.format, &rows, &mut bytes);
+            let mut x = vec![Q8Block::ZERO; n_cols / 32];
+            (kernels.quantize_activations)(&noise(n_cols, 12), &mut x);
+            let (mut got, mut expected) = ([f32::NAN; 16], [f32::NAN; 16]);
+            in_place(&rows, &x, &mut got);
+            product(&Group::alone(info.format, &bytes, n_cols / 32), &x, &mut expected);
+            let bits = |out: [f32; 16]| out.map(f32::to_bits);
+            assert_eq!(bits(got), bits(expected), "{} {n_rows}x{n_cols}, {}", info.name, kernels.isa.name());
+        }
+    }
+}
+
+#[test]
 fn packed_products_have_the_same_bits_for_any_number_of_vectors() {
     for (kernels, info) in tables().flat_map(|k| FORMATS.iter().map(move |info| (k, info))) {
-        let (Some(product), Some(packing)) = (kernels.packed_product(info.format), info.packing) else {
+        let (Some(product), Some(packing)) =
+            (kernels.packed_product(info.format), kernels.packing(info.format))
+        else {
             continue;
         };
         for n_cols in [32, 64, 96, 160, 1280].map(|n: usize| n.next_multiple_of(info.block_len)) {
@@ -324,11 +354,10 @@ fn words_of_rows_come_to_lie_side_by_side() {
 #[test]
 fn every_format_of_codes_has_integer_products_on_every_level() {
     use Format::*;
-    // Numbers, and halves of pieces with scales that are floats.
-    let others = [F32, F16, BF16, F64, I8, I16, I32, I64, NVFP4];
+    let numbers = [F32, F16, BF16, F64, I8, I16, I32, I64];
     for (kernels, info) in tables().flat_map(|k| FORMATS.iter().map(move |info| (k, info))) {
         let has = matches!(kernels.dot[info.format as usize], Dot::Q8(_))
             && (kernels.isa == Isa::Scalar || kernels.packed[info.format as usize].is_some());
-        assert_eq!(has, !others.contains(&info.format), "{}, {}", info.name, kernels.isa.name());
+        assert_eq!(has, !numbers.contains(&info.format), "{}, {}", info.name, kernels.isa.name());
     }
 }

@@ -32,22 +32,23 @@ pub const TABLE: [Option<PackedProduct>; FORMAT_COUNT] = {
     table[Format::IQ4_NL as usize] = Some(iq4_nl::product);
     table[Format::IQ4_XS as usize] = Some(iq4_xs::product);
     table[Format::MXFP4 as usize] = Some(mxfp4::product);
-    table[Format::IQ1_S as usize] = Some(eighths::product);
-    table[Format::IQ1_M as usize] = Some(eighths::product);
-    table[Format::IQ2_XXS as usize] = Some(eighths::product);
-    table[Format::IQ2_XS as usize] = Some(eighths::product);
-    table[Format::IQ2_S as usize] = Some(eighths::product);
-    table[Format::IQ3_XXS as usize] = Some(quarters::product);
-    table[Format::IQ3_S as usize] = Some(wholes::product);
-    table[Format::TQ1_0 as usize] = Some(wholes::product);
+    table[Format::NVFP4 as usize] = Some(nvfp4::product);
+    table[Format::IQ1_S as usize] = Some(iq1_s::product);
+    table[Format::IQ1_M as usize] = Some(iq1_m::product);
+    table[Format::IQ2_XXS as usize] = Some(iq2_xxs::product);
+    table[Format::IQ2_XS as usize] = Some(iq2_xs::product);
+    table[Format::IQ2_S as usize] = Some(iq2_s::product);
+    table[Format::IQ3_XXS as usize] = Some(iq3_xxs::product);
+    table[Format::IQ3_S as usize] = Some(iq3_s::product);
+    table[Format::TQ1_0 as usize] = Some(tq1_0::product);
     table[Format::TQ2_0 as usize] = Some(tq2_0::product);
-    table[Format::Q1_0 as usize] = Some(q8_0::product);
-    table[Format::Q2_0 as usize] = Some(q8_0::product);
+    table[Format::Q1_0 as usize] = Some(q1_0::product);
+    table[Format::Q2_0 as usize] = Some(q2_0::product);
     table
 };
 
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,avx512bitalg,f16c")]
 fn store(codes: [__m512i; 8], out: &mut Quads) {
     for (quad, out) in codes.into_iter().zip(&mut out.0) {
         // SAFETY: `out` has room for 64 bytes.
@@ -57,7 +58,7 @@ fn store(codes: [__m512i; 8], out: &mut Quads) {
 
 /// The sums of one vector, and what they begin with, as numbers.
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,avx512bitalg,f16c")]
 fn load(sums: &Sums, vector: usize, begin: __m512i) -> __m512 {
     let sums = &sums.0[vector];
     // SAFETY: there are 64 bytes.
@@ -86,19 +87,18 @@ macro_rules! products {
                 packed::$name::product(group, x_rest, out_rest);
             }
 
-            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,avx512bitalg,f16c")]
             fn tiled(parts: &Parts<'_>, n: usize, x: &[Q8Block], out: &mut [f32]) {
                 // SAFETY: this function runs on machines that have tiles, and calls none that configures them.
                 let tiles = unsafe { Tiles::configure(format::HALVES) };
                 let mut quads = [Quads([[0; 64]; 8]); RUN];
                 let mut sums = [[Sums([[0; ROWS]; VECTORS]); 2]; RUN];
                 let mut lines = [[_mm512_setzero_ps(); format::LINES]; RUN];
-                let bytes = format::CODES.bytes();
                 out.fill(0.0);
-                for (first, pieces) in parts.codes.chunks(RUN * bytes).enumerate() {
-                    let (first, run) = (first * RUN, pieces.len() / bytes);
-                    for (i, piece) in pieces.chunks_exact(bytes).enumerate() {
-                        store(format::codes(piece), &mut quads[i]);
+                for first in (0..n).step_by(RUN) {
+                    let run = RUN.min(n - first);
+                    for i in 0..run {
+                        store(format::codes(parts, first + i), &mut quads[i]);
                         lines[i] = format::line(parts, first + i);
                     }
                     let blocks = out.as_chunks_mut::<ROWS>().0.as_chunks_mut::<VECTORS>().0;
@@ -118,7 +118,7 @@ macro_rules! products {
 
             /// Adds what a run of `N` pieces gives to sixteen vectors, whose blocks begin at `x[t * n]`.
             #[inline]
-            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,avx512bitalg,f16c")]
             fn scale<const N: usize>(
                 lines: &[[__m512; format::LINES]; RUN],
                 sums: &[Sums],
@@ -146,4 +146,5 @@ macro_rules! products {
     )* };
 }
 
-products!(q4_0 q4_1 q5_0 q5_1 q8_0 q2_k q3_k q4_k q5_k q6_k iq4_nl iq4_xs mxfp4 wholes quarters eighths tq2_0);
+products!(q4_0 q4_1 q5_0 q5_1 q8_0 q2_k q3_k q4_k q5_k q6_k iq4_nl iq4_xs mxfp4 nvfp4 tq2_0 q1_0 q2_0);
+products!(iq1_s iq1_m iq2_xxs iq2_xs iq2_s iq3_xxs iq3_s tq1_0);

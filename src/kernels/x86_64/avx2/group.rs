@@ -231,6 +231,14 @@ pub fn load_i8_twice(p: &[u8]) -> __m256i {
     _mm256_or_si256(_mm256_and_si256(x, _mm256_set1_epi32(0xFFFF)), _mm256_slli_epi32::<16>(x))
 }
 
+/// Half of eight numbers of four bits of exponent with a bias of 7 and three of mantissa.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub fn load_half_e4m3(p: &[u8]) -> __m256 {
+    let bits = _mm256_slli_epi32::<20>(_mm256_cvtepu8_epi32(load_64(p)));
+    _mm256_mul_ps(_mm256_castsi256_ps(bits), _mm256_set1_ps(f32::from_bits((127 + 119) << 23)))
+}
+
 /// Unsigned bytes of the low nibbles and of the high ones, each byte in a lane.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
@@ -311,6 +319,28 @@ fn planes<const SHIFT: i32>(p: &[u8], h: usize) -> [__m256i; 8] {
         for (q, shifted) in q.iter_mut().zip(shifted) {
             *q = _mm256_and_si256(shifted, mask);
         }
+    }
+    q
+}
+
+/// Twice the bits `4j..4j + 4` of the word of each row.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub fn one_bit_twice(p: &[u8], h: usize) -> [__m256i; 8] {
+    let (words, two) = (load(&p[32 * h..]), _mm256_set1_epi8(2));
+    let bits = [0x0804_0201, 0x8040_2010u32.cast_signed()].map(|bits| _mm256_set1_epi32(bits));
+    let mut q = [two; 8];
+    for (j, q) in q.iter_mut().enumerate() {
+        // Byte `j / 2` of each row in all of its bytes.
+        let first = 0x0101_0101 * (j as i32 / 2);
+        let spread = _mm256_broadcastsi128_si256(_mm_setr_epi32(
+            first,
+            0x0404_0404 + first,
+            0x0808_0808 + first,
+            0x0C0C_0C0C + first,
+        ));
+        let set = _mm256_and_si256(_mm256_shuffle_epi8(words, spread), bits[j % 2]);
+        *q = _mm256_and_si256(_mm256_cmpeq_epi8(set, bits[j % 2]), two);
     }
     q
 }
@@ -409,6 +439,19 @@ pub fn add_halves(acc: __m256, unit: __m256, sum: __m256i, x: &Q8Block, offsets:
 #[target_feature(enable = "avx2,fma,f16c")]
 pub fn add_less_minimum(acc: __m256, (d, m): (__m256, __m256), sum: __m256i, x: &Q8Block) -> __m256 {
     add_sum(_mm256_fnmadd_ps(m, _mm256_set1_ps(x.sum), acc), d, sum, x)
+}
+
+/// The bits of `d[0] * Σ code·x` of the first half of a piece plus `d[1]` times that of the second, from the sums of codes that are
+/// 12 too large.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub fn float_halves([low, high]: [__m256i; 2], d: [__m256; 2], x: &Q8Block) -> __m256i {
+    // The biases are -128 times the sums of activations.
+    let less = |sums: __m256i, bias: i32| {
+        _mm256_cvtepi32_ps(_mm256_add_epi32(sums, _mm256_set1_epi32(bias / 128 * 12)))
+    };
+    let low = _mm256_mul_ps(d[0], less(low, x.bias_low));
+    _mm256_castps_si256(_mm256_fmadd_ps(d[1], less(high, x.bias - x.bias_low), low))
 }
 
 /// The scales of piece `i`, `N` bytes.

@@ -6,17 +6,23 @@ mod products;
 #[macro_use]
 mod tiles;
 mod packed;
+mod points;
 pub mod rows;
 mod vector;
 
 use crate::kernels::{Isa, Kernels, Wide, expansions, scalar};
 use crate::quant::packed::wide;
 
+pub use packed::TABLE as PACKED;
+pub use points::ROWS_TABLE as ROWS;
+
 /// The table.
 pub static AVX2: Kernels = Kernels {
     isa: Isa::Avx2,
     packed: packed::TABLE,
     transpose: rows::transpose,
+    pack: points::TABLE,
+    rows: points::ROWS_TABLE,
     wide: Some(&WIDE),
     dot_f32: vector::dot_f32,
     dots_f32: vector::dots_f32,

@@ -96,6 +96,14 @@ fn sum<const SUMS: usize>(codes: &[__m256i; 8], x: &Q8Block) -> __m256i {
     _mm256_madd_epi16(pairs, one)
 }
 
+/// `Σ code · x` of each row over the halves of a piece. Four products of pairs fit 16 bits.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn half_sums(codes: &[__m256i; 8], x: &Q8Block) -> [__m256i; 2] {
+    let one = _mm256_set1_epi16(1);
+    [four_quads::<0, 4>(codes, x, one), four_quads::<4, 4>(codes, x, one)]
+}
+
 /// `Σ scale · code · x` of each row, with a scale for each half piece.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]

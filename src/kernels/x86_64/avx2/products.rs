@@ -7,10 +7,10 @@
 /// `iq4_nl`, `iq4_xs`, `wholes`, `quarters` and `eighths`, which the level adds.
 ///
 /// The level brings `sum::<SUMS>(codes, x)`, the sums over a piece, and `scaled_sum::<SUMS>(codes, scales, x)`, those over its
-/// halves times their scales, which stand in both halves of each lane. `SUMS` products of pairs fit 16 bits. Its `run` calls
+/// halves times their scales, which stand in both halves of each lane, and `half_sums(codes, x)`, those over the halves. `SUMS` products of pairs fit 16 bits. Its `run` calls
 /// what was compiled for its instructions. Its macro `many!` makes a format's `many(parts, n, x, out)`, which multiplies the first
-/// vectors, or none, and returns how many. It is told whether `pieces` have scales or `halves` of them, and `SUMS`; or what the
-/// level's own formats say.
+/// vectors, or none, and returns how many. It is told whether `pieces` have scales or `halves` of them, and `SUMS`; that
+/// vectors are multiplied `alone`; or what the level's own formats say.
 macro_rules! packed_products {
     ($features:literal) => {
         use crate::kernels::PackedProduct;
@@ -35,6 +35,7 @@ macro_rules! packed_products {
             table[Format::IQ4_NL as usize] = Some(iq4_nl::product);
             table[Format::IQ4_XS as usize] = Some(iq4_xs::product);
             table[Format::MXFP4 as usize] = Some(mxfp4::product);
+            table[Format::NVFP4 as usize] = Some(nvfp4::product);
             table[Format::IQ1_S as usize] = Some(eighths::product);
             table[Format::IQ1_M as usize] = Some(eighths::product);
             table[Format::IQ2_XXS as usize] = Some(eighths::product);
@@ -44,8 +45,8 @@ macro_rules! packed_products {
             table[Format::IQ3_S as usize] = Some(wholes::product);
             table[Format::TQ1_0 as usize] = Some(wholes::product);
             table[Format::TQ2_0 as usize] = Some(tq2_0::product);
-            table[Format::Q1_0 as usize] = Some(q8_0::product);
-            table[Format::Q2_0 as usize] = Some(q8_0::product);
+            table[Format::Q1_0 as usize] = Some(q1_0::product);
+            table[Format::Q2_0 as usize] = Some(q2_0::product);
             table
         };
 
@@ -56,19 +57,22 @@ macro_rules! packed_products {
         offset!($features, q5_1, Codes::U5, five_bits, 4);
         super_blocks!($features, q4_k, Codes::U4, nibbles, 8);
         super_blocks!($features, q5_k, Codes::U5, five_bits, 4);
+        less_one!($features, tq2_0, Codes::U2, Scales::Strip, two_bits);
+        less_one!($features, q2_0, Codes::U2, Scales::Pairs, two_bits);
+        less_one!($features, q1_0, Codes::U1, Scales::Fours, one_bit_twice);
         product!(
             $features,
-            tq2_0,
-            Codes::U2,
-            Scales::Strip,
-            two_bits,
-            (pieces 8),
-            |parts, i, h| -> (__m256, __m256) {
-                let d = load_f16(&units::<32>(parts, i)[16 * h..]);
-                (d, _mm256_sub_ps(_mm256_setzero_ps(), d))
+            nvfp4,
+            Codes::U4,
+            Scales::HalvesE4m3,
+            e2m1,
+            (alone),
+            |parts, i, h| -> [__m256; 2] {
+                let scales = &scales::<32>(parts, i)[8 * h..];
+                [load_half_e4m3(scales), load_half_e4m3(&scales[16..])]
             },
-            |w, s, x| sum::<8>(&w, x),
-            |acc, sum| add_with_minimum(acc, s, sum, x)
+            |w, s, x| float_halves(half_sums(&w, x), s, x),
+            |acc, sum| _mm256_fmadd_ps(_mm256_castsi256_ps(sum), _mm256_set1_ps(x.d), acc)
         );
         half_offsets!($features, q2_k, Codes::U2, two_bits, 4);
         halves!($features, q3_k, Codes::U4, nibbles, 4, 4);
@@ -100,6 +104,7 @@ macro_rules! product {
                 $load
             }
 
+            #[allow(unused_variables, reason = "a sum may have the scales in it")]
             #[inline]
             #[target_feature(enable = $features)]
             fn add($acc: __m256, $s: Line, $total: __m256i, $x: &Q8Block) -> __m256 {
@@ -171,6 +176,26 @@ macro_rules! scaled {
                 (d, _mm256_mul_ps(d, _mm256_set1_ps(-($offset as f32))))
             },
             |w, s, x| sum::<$sums>(&w, x),
+            |acc, sum| add_with_minimum(acc, s, sum, x)
+        );
+    };
+}
+
+/// A format with one scale for some pieces, and codes that are 1 too large.
+macro_rules! less_one {
+    ($features:literal, $name:ident, $codes:expr, $scales:expr, $read:expr) => {
+        product!(
+            $features,
+            $name,
+            $codes,
+            $scales,
+            $read,
+            (pieces 8),
+            |parts, i, h| -> (__m256, __m256) {
+                let d = load_f16(&parts.units[i / SCALES.pieces_per_unit() * 32..][16 * h..]);
+                (d, _mm256_sub_ps(_mm256_setzero_ps(), d))
+            },
+            |w, s, x| sum::<8>(&w, x),
             |acc, sum| add_with_minimum(acc, s, sum, x)
         );
     };

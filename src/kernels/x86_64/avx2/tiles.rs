@@ -31,6 +31,11 @@ pub struct Signed {
 
 /// The function `many` of a format, see `packed_products!`. `$kind` is how codes become sums, see [`sums!`].
 macro_rules! many {
+    ((alone), $read:expr) => {
+        fn many(_: &Parts<'_>, _: usize, _: &[Q8Block], _: &mut [f32]) -> usize {
+            0
+        }
+    };
     ($kind:tt, $read:expr) => {
         /// Multiplies four vectors at a time as long as there are so many. Returns how many that were.
         fn many(parts: &Parts<'_>, n: usize, x: &[Q8Block], out: &mut [f32]) -> usize {

@@ -2,10 +2,11 @@
 
 mod activation;
 pub(super) mod formats;
+mod grids;
 pub(super) mod packed;
 mod pairs;
-mod points;
 mod rows;
+mod runs;
 mod vector;
 
 use crate::kernels::{Isa, Kernels, Wide, expansions, scalar};
@@ -17,7 +18,7 @@ pub static AVX512: Kernels = Kernels {
     packed: packed::TABLE,
     pairs: pairs::TABLE,
     transpose: rows::transpose,
-    pack: points::TABLE,
+    layouts: &grids::LAYOUTS,
     wide: Some(&WIDE),
     dot_f32: vector::dot_f32,
     dots_f32: vector::dots_f32,
@@ -60,6 +61,7 @@ pub fn supported() -> bool {
         && is_x86_feature_detected!("avx512vl")
         && is_x86_feature_detected!("avx512vnni")
         && is_x86_feature_detected!("avx512vbmi")
+        && is_x86_feature_detected!("avx512bitalg")
         && is_x86_feature_detected!("f16c")
         && is_x86_feature_detected!("fma")
 }

@@ -4,6 +4,7 @@
 use std::arch::x86_64::*;
 
 use super::formats::{self, Parts};
+pub use super::runs::{iq1_m, iq1_s, iq2_s, iq2_xs, iq2_xxs, iq3_s, iq3_xxs, tq1_0};
 use crate::kernels::PackedProduct;
 use crate::quant::packed::{Group, ROWS};
 use crate::quant::{FORMAT_COUNT, Format, Q8Block};
@@ -27,17 +28,18 @@ pub const TABLE: [Option<PackedProduct>; FORMAT_COUNT] = {
     table[Format::IQ4_NL as usize] = Some(iq4_nl::product);
     table[Format::IQ4_XS as usize] = Some(iq4_xs::product);
     table[Format::MXFP4 as usize] = Some(mxfp4::product);
-    table[Format::IQ1_S as usize] = Some(eighths::product);
-    table[Format::IQ1_M as usize] = Some(eighths::product);
-    table[Format::IQ2_XXS as usize] = Some(eighths::product);
-    table[Format::IQ2_XS as usize] = Some(eighths::product);
-    table[Format::IQ2_S as usize] = Some(eighths::product);
-    table[Format::IQ3_XXS as usize] = Some(quarters::product);
-    table[Format::IQ3_S as usize] = Some(wholes::product);
-    table[Format::TQ1_0 as usize] = Some(wholes::product);
+    table[Format::NVFP4 as usize] = Some(nvfp4::product);
+    table[Format::IQ1_S as usize] = Some(iq1_s::product);
+    table[Format::IQ1_M as usize] = Some(iq1_m::product);
+    table[Format::IQ2_XXS as usize] = Some(iq2_xxs::product);
+    table[Format::IQ2_XS as usize] = Some(iq2_xs::product);
+    table[Format::IQ2_S as usize] = Some(iq2_s::product);
+    table[Format::IQ3_XXS as usize] = Some(iq3_xxs::product);
+    table[Format::IQ3_S as usize] = Some(iq3_s::product);
+    table[Format::TQ1_0 as usize] = Some(tq1_0::product);
     table[Format::TQ2_0 as usize] = Some(tq2_0::product);
-    table[Format::Q1_0 as usize] = Some(q8_0::product);
-    table[Format::Q2_0 as usize] = Some(q8_0::product);
+    table[Format::Q1_0 as usize] = Some(q1_0::product);
+    table[Format::Q2_0 as usize] = Some(q2_0::product);
     table
 };
 
@@ -132,7 +134,7 @@ macro_rules! products {
                 out.fill(0.0);
             }
 
-            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,avx512bitalg,f16c")]
             fn tile<const N: usize>(parts: &Parts<'_>, n: usize, fetches: bool, x: &[Q8Block], out: &mut [f32]) {
                 let (mut vectors, mut rest): ([&[Q8Block]; N], _) = ([&[]; N], x);
                 for vector in &mut vectors {
@@ -145,7 +147,7 @@ macro_rules! products {
                         parts.prefetch(i, bytes + format::SCALES.bytes_with_units(), N == 1);
                     }
                     let piece = &parts.codes[i * bytes..][..bytes];
-                    let (codes, line) = (format::codes(piece), format::line(parts, i));
+                    let (codes, line) = (format::codes(parts, i), format::line(parts, i));
                     turn!(0, N, piece, codes, line, vectors, i, acc);
                     turn!(TURNS, N, piece, codes, line, vectors, i, acc);
                 }
@@ -157,4 +159,4 @@ macro_rules! products {
     )* };
 }
 
-products!(q4_0 q4_1 q5_0 q5_1 q8_0 q2_k q3_k q4_k q5_k q6_k iq4_nl iq4_xs mxfp4 wholes quarters eighths tq2_0);
+products!(q4_0 q4_1 q5_0 q5_1 q8_0 q2_k q3_k q4_k q5_k q6_k iq4_nl iq4_xs mxfp4 nvfp4 tq2_0 q1_0 q2_0);

@@ -63,7 +63,7 @@ macro_rules! pairs {
                 packed::$name::product(groups[1], x_rest, high.1);
             }
 
-            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,f16c")]
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,avx512bitalg,f16c")]
             fn tiles(parts: &[Parts<'_>; 2], n: usize, x: &[Q8Block], out: [&mut [f32]; 2]) {
                 let [low, high] = out.map(|out| out.as_chunks_mut::<ROWS>().0.as_chunks_mut::<TILE>().0);
                 let mut quads = [[[_mm512_setzero_si512(); 2]; 8]; RUN];

@@ -47,6 +47,13 @@ fn sum<const SUMS: usize>(codes: &[__m256i; 8], x: &Q8Block) -> __m256i {
     dot::<0, 8>(codes, x)
 }
 
+/// `Σ code · x` of each row over the halves of a piece.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c,avxvnni")]
+fn half_sums(codes: &[__m256i; 8], x: &Q8Block) -> [__m256i; 2] {
+    [dot::<0, 4>(codes, x), dot::<4, 4>(codes, x)]
+}
+
 /// `Σ scale · code · x` of each row, with a scale for each half piece.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c,avxvnni")]
