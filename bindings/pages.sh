@@ -4,7 +4,7 @@
 #
 #   bindings/pages.sh LIBDIR
 #
-# Needs Java 22 or newer (JAVA names it), node and npm, which fetches koffi into bindings/node/node_modules.
+# Needs Java 22 or newer (JAVA names it), node and npm, which fetches koffi and the compiler of TypeScript into bindings/node/node_modules.
 set -eu
 
 [ $# -eq 1 ] || { echo "usage: $0 LIBDIR" >&2; exit 2; }
@@ -28,9 +28,10 @@ chat_model=${EMBER_MODELS:-$HOME/.cache/ember/models}/SmolLM2-135M-Instruct.Q4_1
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 [ ! -f "$chat_model" ] || python3 bindings/tool_model.py "$chat_model" "$out/tools.gguf"
-[ -d bindings/node/node_modules/koffi ] || (cd bindings/node && npm install --no-audit --no-fund --no-package-lock)
+[ -d bindings/node/node_modules/koffi ] && [ -d bindings/node/node_modules/typescript ] || (cd bindings/node && npm install --no-audit --no-fund --no-package-lock)
 EMBER_LIBRARY=$lib expect node bindings/node/generate.mjs
 EMBER_LIBRARY=$lib EMBER_CHAT_MODEL=$chat_model EMBER_TOOLS_MODEL=$out/tools.gguf node --test bindings/node/*.test.mjs
+(cd bindings/node && node_modules/.bin/tsc --project .)
 echo "the package and the page for Node are fine"
 expect "${JAVA:-java}" --enable-native-access=ALL-UNNAMED "-Dember.library=$lib" bindings/java/Generate.java
 # block LANGUAGE [N] prints the README's first block in it, or the N-th.

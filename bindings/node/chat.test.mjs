@@ -97,6 +97,58 @@ test("the event loop goes on", async () => {
   context.close();
 });
 
+test("a copy of a conversation goes on by itself", async () => {
+  const model = await Model.load(path);
+  const context = model.context({ nCtx: 256, nThreads: 1, nSeq: 2 });
+  const conversation = await context.conversation({ template, maxTokens: 8, temperature: 0.9, seed: 4 });
+  await all(conversation.send("Tell of the sea."));
+  const copy = conversation.fork(1);
+  assert.deepEqual(copy.messages, conversation.messages);
+  // The random numbers go on as in the other one, and the copy runs only what is new.
+  const { text } = await all(copy.send("Go on."));
+  assert.ok(copy.usage.reusedTokens > 8, `${copy.usage.reusedTokens} tokens of the copy's sequence`);
+  assert.ok(copy.usage.prefillMs > 0 && copy.usage.decodeMs > 0);
+  assert.equal(conversation.messages.length, 2);
+  assert.equal((await all(conversation.send("Go on."))).text, text);
+  assert.throws(() => conversation.fork(2), isEmber("INVALID_ARGUMENT", "2"));
+  assert.throws(() => conversation.fork(-1), isEmber("INVALID_ARGUMENT", "-1"));
+  conversation.close();
+  // What both had goes with the last of them; a signal still ends the copy's replies.
+  const abort = new AbortController();
+  const reason = new Error("enough");
+  await assert.rejects(async () => {
+    for await (const _ of copy.send("Why?", { signal: abort.signal })) abort.abort(reason);
+  }, reason);
+  assert.ok((await all(copy.send("Once more."))).text.length > 0);
+  copy.close();
+  assert.throws(() => copy.fork(0), isEmber("CLOSED", "conversation"));
+});
+
+test("what is dropped is the caller's to say", async () => {
+  const context = await room(96);
+  const conversation = await context.conversation({ template, maxTokens: 8 });
+  const asked = [];
+  conversation.setOnFull((tokens, nCtx, turns) => {
+    asked.push([tokens > 0, nCtx, turns]);
+    return turns;
+  });
+  for (let i = 0; i < 6; i++) await all(conversation.send("Tell of the sea and the moon."));
+  assert.ok(asked.length > 0 && asked.every(([some, nCtx, turns]) => some && nCtx === 96 && turns > 0));
+  const reason = new Error("nothing");
+  conversation.setOnFull(() => {
+    throw reason;
+  });
+  await assert.rejects(async () => {
+    for (let i = 0; i < 6; i++) await all(conversation.send("Tell of the sea and the moon."));
+  }, reason);
+  conversation.setOnFull(() => 0);
+  await assert.rejects(all(conversation.send("Tell of the sea and the moon.")), isEmber("CONTEXT_FULL", ""));
+  conversation.setOnFull();
+  assert.ok((await all(conversation.send("Tell of the sea and the moon."))).text.length > 0);
+  assert.throws(() => conversation.setOnFull(5), isEmber("INVALID_ARGUMENT", "function"));
+  context.close();
+});
+
 test("what does not fit or is not known is refused", async () => {
   const context = await room(96);
   await assert.rejects(context.conversation({ template, tool: [] }), isEmber("INVALID_ARGUMENT", '"tool"'));
@@ -136,7 +188,7 @@ test("texts follow constraints", async () => {
   }
   assert.match((await constrained(Constraint.regex(model, "[a-c]{3}-[0-9]{1,3}0")))[0], /^[a-c]{3}-[0-9]{1,3}0$/);
   assert.deepEqual(await constrained(Constraint.lark(model, 'start: "ab" "cd"\n')), ["abcd", "complete", "eog"]);
-  assert.match((await constrained(Constraint.choices(model, ["Grüße", "🌙"])))[0], /^(Grüße|🌙)$/u);
+  assert.match((await constrained(Constraint.choices(model, ["Grüße", "🌙", "b\0"])))[0], /^(Grüße|🌙|b\0)$/u);
   assert.equal((await constrained(Constraint.jsonObject(model), { maxTokens: 1 }))[1], "unfinished");
   const waits = Constraint.jsonObject(model, { triggers: ["never said"], whitespace: 0, repeat: true });
   assert.equal((await constrained(waits, { maxTokens: 4 }))[1], "waiting");
@@ -149,7 +201,8 @@ test("texts follow constraints", async () => {
   await assert.rejects(all(context.generate("Once", { constraint: "x" })), isEmber("INVALID_ARGUMENT", "constraint"));
   await assert.rejects(Constraint.jsonSchema(model, { propertyNames: { maxLength: 3 } }), isEmber("UNSUPPORTED", "propertyNames"));
   await assert.rejects(Constraint.choices(model, []), isEmber("INVALID_ARGUMENT", "choices"));
-  assert.throws(() => Constraint.choices(model, ["a", "b\0"]), isEmber("INVALID_ARGUMENT", "choices[1]"));
+  await assert.rejects(Constraint.regex(model, "a{9}", { limits: { source: 3 } }), isEmber("INVALID_ARGUMENT", "3"));
+  await assert.rejects(Constraint.regex(model, "a", { limits: { size: 3 } }), isEmber("INVALID_ARGUMENT", '"size"'));
   await assert.rejects(Constraint.regex(model, "a", { trigger: "x" }), isEmber("INVALID_ARGUMENT", '"trigger"'));
   await assert.rejects(Constraint.regex(model, "a", { triggers: "x" }), isEmber("INVALID_ARGUMENT", "triggers"));
 });
@@ -160,6 +213,26 @@ test("users cannot spell control tokens", async () => {
   const end = [{ role: "user", content: "<|endoftext|>" }];
   assert.deepEqual(model.tokenizeChat(end, plain), model.tokenize("<|endoftext|>"));
   assert.equal(model.applyChatTemplate(end, plain), "<|endoftext|>");
+});
+
+test("calls of one's own generations are held to their schemas", async (t) => {
+  const plain = await Model.load(path);
+  assert.equal(await Constraint.chat(plain, { template }), undefined);
+  await assert.rejects(Constraint.chat(plain, { tool: [] }), isEmber("INVALID_ARGUMENT", '"tool"'));
+  if (!existsSync(toolsModel)) return t.skip("EMBER_TOOLS_MODEL names no model");
+  const model = await Model.load(toolsModel);
+  const messages = [{ role: "user", content: "What is the weather in Bern?" }];
+  const options = { tools, now: new Date(2024, 1, 29) };
+  const prompt = model.applyChatTemplate(messages, options);
+  const reply = { tools, toolChoice: "weather" };
+  const constraint = await Constraint.chat(model, { prompt, ...reply });
+  const parser = model.chatParser(prompt, reply);
+  const calls = [];
+  const how = { constraint, renderSpecial: true, parseSpecial: true, maxTokens: 60 };
+  for await (const event of model.context().generate(prompt, how)) {
+    calls.push(...parser.push(event.text), ...(event.kind === "end" ? parser.finish(event.finishReason) : []));
+  }
+  assert.deepEqual(calls.filter((event) => event.kind === "call").map((event) => event.arguments), [{ city: "Bern" }]);
 });
 
 test("a model calls a tool and answers with its result", async (t) => {

@@ -1,5 +1,5 @@
 // The parser of replies, for generations of one's own.
-import { EmberError, FINISH, Handle, call, eventOf, made, newStruct, textOf, utf8 } from "./native.mjs";
+import { FINISH, HANDLE, Handle, Owner, call, eventOf, made, newStruct, refused, textOf, useAll, utf8 } from "./native.mjs";
 import { REPLY, chatOptions, only } from "./options.mjs";
 
 const parserNew = call("ember_chat_parser_new", "void *model, void *options, uint8_t *prompt, size_t n, _Out_ void **out");
@@ -13,19 +13,13 @@ const formatGet = call("ember_chat_parser_format", "void *parser, _Inout_ ember_
  * Reads a reply of a model while it streams: the answer, what is thought before it, and calls of tools. Model.chatParser makes it. Have the
  * generation write control tokens (renderSpecial), of which marks often are made.
  */
-export class ChatParser {
-  #handle;
-
-  constructor(handle) {
-    this.#handle = handle;
-  }
-
+export class ChatParser extends Owner {
   /** Reads a reply to `prompt`, the text that applyChatTemplate gave, with the same options. */
   static of(model, prompt, options) {
     only(options, "chatParser", REPLY);
     const how = chatOptions(options);
     try {
-      const pointer = model.use((m) => how.use((o) => made(parserNew, m, o, ...utf8(prompt))));
+      const pointer = useAll([model, how], (m, o) => made(parserNew, m, o, ...utf8(prompt)));
       return new ChatParser(new Handle("parser", pointer, "ember_chat_parser_free"));
     } finally {
       how.close();
@@ -40,12 +34,12 @@ export class ChatParser {
   /** Ends the reply, for the finishReason of the last event, and gives the pieces that waited for more. */
   finish(reason) {
     const number = FINISH.indexOf(reason);
-    if (number < 0) throw new EmberError(`the reason must be one of ${FINISH.join(", ")}, not ${reason}`, "INVALID_ARGUMENT");
+    if (number < 0) throw refused(`the reason must be one of ${FINISH.join(", ")}, not ${reason}`);
     return this.#events((p) => finish(p, number));
   }
 
   #events(feed) {
-    return this.#handle.use((p) => {
+    return this.use((p) => {
       feed(p);
       const all = [];
       for (const raw = newStruct("ember_chat_event"); ; ) {
@@ -59,9 +53,7 @@ export class ChatParser {
 
   /** Whether the reply is inside a thought now. */
   get isThinking() {
-    const out = [0];
-    this.#handle.use((p) => thinking(p, out));
-    return out[0] !== 0;
+    return this[HANDLE].made(thinking) !== 0;
   }
 
   /**
@@ -69,22 +61,14 @@ export class ChatParser {
    * calls, "hermes" for example, or "" where none is known.
    */
   get format() {
-    return this.#handle.use((p) => {
-      const raw = newStruct("ember_chat_format");
-      formatGet(p, raw);
-      return {
-        calls: textOf(raw, "name"),
-        thinkingOpen: textOf(raw, "thinking_open"),
-        thinkingClose: textOf(raw, "thinking_close"),
-        thinkingVariable: textOf(raw, "thinking_variable"),
-        thinkingOn: textOf(raw, "thinking_on"),
-        thinkingOff: textOf(raw, "thinking_off"),
-      };
-    });
-  }
-
-  /** Frees the parser. */
-  close() {
-    this.#handle.close();
+    const raw = this[HANDLE].read("ember_chat_format", formatGet); // whose memory is the parser's
+    return {
+      calls: textOf(raw, "name"),
+      thinkingOpen: textOf(raw, "thinking_open"),
+      thinkingClose: textOf(raw, "thinking_close"),
+      thinkingVariable: textOf(raw, "thinking_variable"),
+      thinkingOn: textOf(raw, "thinking_on"),
+      thinkingOff: textOf(raw, "thinking_off"),
+    };
   }
 }

@@ -1,16 +1,26 @@
 // Constraints: what a text has to follow.
-import { EmberError, Handle, call, callAsync, made, utf8 } from "./native.mjs";
-import { isSet, only, optionsHandle } from "./options.mjs";
+import { Handle, Owner, call, callAsync, made, refused, textArrays, useAll, utf8 } from "./native.mjs";
+import { REPLY, boolSetter, chatOptions, number, numberSetter, only, optionsMaker, size } from "./options.mjs";
 
-const optionsNew = call("ember_constraint_options_new", "_Out_ void **out");
+const LIMITS = ["source", "grammar", "compile", "mask", "items", "states"];
 const addText = call("ember_constraint_options_add_trigger_text", "void *options, uint8_t *text, size_t n");
 const addToken = call("ember_constraint_options_add_trigger_token", "void *options, uint32_t token");
-const setters = {
-  whitespace: call("ember_constraint_options_set_whitespace", "void *options, uint32_t n"),
-  repeat: call("ember_constraint_options_set_repeat", "void *options, bool repeat"),
-  triggers: (options, texts) => texts.forEach((text) => addText(options, ...utf8(text))),
-  triggerTokens: (options, tokens) => tokens.forEach((token) => addToken(options, token)),
+const setLimit = call("ember_constraint_options_set_limit", "void *options, int32_t limit, uint64_t value");
+const list = (name, add) => (options, all) => {
+  if (!Array.isArray(all)) throw refused(`${name} must be an array`);
+  all.forEach((one) => add(options, one));
 };
+const setters = {
+  whitespace: numberSetter("ember_constraint_options_set_whitespace"),
+  repeat: boolSetter("ember_constraint_options_set_repeat"),
+  triggers: list("triggers", (options, text) => addText(options, ...utf8(text))),
+  triggerTokens: list("triggerTokens", (options, token) => addToken(options, number("triggerTokens", token))),
+  limits: (options, limits) => {
+    only(limits, "limits", LIMITS);
+    for (const [name, n] of Object.entries(limits)) setLimit(options, LIMITS.indexOf(name), size(`limits.${name}`, n));
+  },
+};
+const constraintOptions = optionsMaker("constraint", setters);
 const ofText = (name) => callAsync(name, "void *model, uint8_t *text, size_t n, void *options, _Out_ void **out");
 const jsonSchema = ofText("ember_constraint_new_json_schema");
 const jsonObject = callAsync("ember_constraint_new_json_object", "void *model, void *options, _Out_ void **out");
@@ -18,23 +28,19 @@ const regex = ofText("ember_constraint_new_regex");
 const lark = ofText("ember_constraint_new_lark");
 const choices = callAsync(
   "ember_constraint_new_choices",
-  "void *model, const char **texts, size_t *lengths, size_t n, void *options, _Out_ void **out",
+  "void *model, uint8_t **texts, size_t *lengths, size_t n, void *options, _Out_ void **out",
 );
+const chat = callAsync("ember_chat_constraint", "void *model, void *options, uint8_t *prompt, size_t n, _Out_ void **out");
 
 /**
  * What a text has to follow, compiled for the tokens of a model: the option `constraint` of a generation. It is made once and used by
  * many generations of the model. What cannot be held to is an EmberError by name. Making one runs on a thread of its own.
  *
  * Options: whitespace (most characters between two parts of JSON), triggers (texts) and triggerTokens, behind the first of which the
- * constraint begins, and repeat, whether the text is free again behind its end, until the next trigger.
+ * constraint begins, repeat, whether the text is free again behind its end, until the next trigger, and limits, bounds on work and memory
+ * (ember_constraint_limit): { source, grammar, compile, mask, items, states }.
  */
-export class Constraint {
-  #handle;
-
-  constructor(handle) {
-    this.#handle = handle;
-  }
-
+export class Constraint extends Owner {
   /** JSON that a JSON Schema describes, given as an object or as its text. */
   static jsonSchema(model, schema, options) {
     const text = utf8(typeof schema === "string" ? schema : JSON.stringify(schema));
@@ -58,29 +64,31 @@ export class Constraint {
 
   /** One of these texts. */
   static choices(model, texts, options) {
-    const i = texts.findIndex((text) => text.includes("\0"));
-    if (i >= 0) throw new EmberError(`choices[${i}] has a NUL`, "INVALID_ARGUMENT");
-    return make(model, options, (m, o) => made(choices, m, texts, null, texts.length, o));
+    return make(model, options, (m, o) => made(choices, m, ...textArrays(texts), o));
   }
 
-  use(f) {
-    return this.#handle.use(f);
-  }
-
-  /** Frees the constraint; generations that have it keep what they need. */
-  close() {
-    this.#handle.close();
+  /**
+   * What holds the calls of a reply to the schemas of their tools, for a promise; undefined where there is nothing to hold: without tools,
+   * say. `prompt` is what applyChatTemplate gave with the same options, which are those of a conversation: tools, toolChoice and so on. For
+   * generations of one's own; a conversation does this by itself.
+   */
+  static async chat(model, { prompt = "", ...options } = {}) {
+    only(options, "Constraint.chat", ["prompt", ...REPLY]);
+    const how = chatOptions(options);
+    try {
+      const pointer = await useAll([model, how], (m, o) => made(chat, m, o, ...utf8(prompt)));
+      return pointer === null ? undefined : new Constraint(new Handle("constraint", pointer, "ember_constraint_free"));
+    } finally {
+      how.close();
+    }
   }
 }
 
 async function make(model, options = {}, create) {
   only(options, "a constraint", Object.keys(setters));
-  for (const name of ["triggers", "triggerTokens"]) {
-    if (isSet(options[name]) && !Array.isArray(options[name])) throw new EmberError(`${name} must be an array`, "INVALID_ARGUMENT");
-  }
-  const how = optionsHandle(optionsNew, "ember_constraint_options_free", options, setters);
+  const how = constraintOptions(options);
   try {
-    return new Constraint(new Handle("constraint", await model.use((m) => how.use((o) => create(m, o))), "ember_constraint_free"));
+    return new Constraint(new Handle("constraint", await useAll([model, how], create), "ember_constraint_free"));
   } finally {
     how.close();
   }

@@ -1,6 +1,9 @@
 // Conversations: messages in, events out, and a history that is kept.
-import { CHAT_KIND, EmberError, FINISH, Handle, call, callAsync, eventOf, made, newStruct, utf8 } from "./native.mjs";
-import { Cancel, GENERATE, REPLY, chatOptions, filled, generateOptions, only, samplerOf } from "./options.mjs";
+import {
+  CHAT_KIND, Callback, Closing, FINISH, HANDLE, Handle, Owner, call, callAsync, eventOf, made, newStruct, refused, useAll, utf8,
+} from "./native.mjs";
+import { Cancel, REPLY, chatOptions, generateOptions, isSet, number, only } from "./options.mjs";
+import { GENERATE, samplerOf } from "./sampler.mjs";
 
 const conversationNew = callAsync(
   "ember_conversation_new",
@@ -10,6 +13,8 @@ const conversationLoad = callAsync(
   "ember_conversation_load",
   "void *context, uint8_t *saved, size_t n, void *chat, void *generate, _Out_ void **out",
 );
+const fork = call("ember_conversation_fork", "void *conversation, uint32_t sequence, _Out_ void **out");
+const setOnFull = call("ember_conversation_set_on_full", "void *conversation, ember_full_callback *callback, void *user_data");
 const add = call("ember_conversation_add", "void *conversation, uint8_t *message, size_t n");
 const begin = callAsync("ember_conversation_begin", "void *conversation, uint8_t *text, size_t n, void *sampler");
 const next = callAsync("ember_conversation_next", "void *conversation, _Inout_ ember_chat_event *event");
@@ -31,41 +36,58 @@ const WHEN_FULL = ["drop_oldest", "drop_oldest_and_first", "refuse"];
  * strictTools (whether calls follow the schemas of the tools, so that they always parse; true), thinking, variables, template,
  * templateName; and those of Context.generate, from maxTokens to seed.
  */
-export class Conversation {
-  #handle;
+export class Conversation extends Owner {
   #cancel;
   #sampler;
   #take;
+  #onFull;
+
+  constructor(pointer, { cancel, sampler, take }) {
+    const onFull = { callback: undefined };
+    // Functions that C calls go after the conversation.
+    const after = () => [onFull.callback, sampler, cancel].forEach((one) => one?.close());
+    super(new Handle("conversation", pointer, "ember_conversation_free", after));
+    this.#cancel = cancel;
+    this.#sampler = sampler;
+    this.#take = take;
+    this.#onFull = onFull;
+  }
 
   /** Tools and grammars are compiled here, on a thread of its own. */
-  static async make(context, take, options) {
+  static async make(context, model, take, options) {
     only(options, "conversation", ["system", "saved", ...REPLY, ...GENERATE]);
     const { system = "", saved } = options;
-    if (saved !== undefined && system !== "") throw new EmberError("what was saved has a system text: give no other", "INVALID_ARGUMENT");
-    const closing = [];
-    const closed = (handle) => (closing.push(handle), handle);
-    const conversation = new Conversation();
+    if (saved !== undefined && system !== "") throw refused("what was saved has a system text: give no other");
+    const [kept, closing] = [new Closing(), new Closing()];
     const release = take();
     try {
-      conversation.#take = take;
-      conversation.#cancel = new Cancel();
-      conversation.#sampler = samplerOf(options);
-      const chat = closed(chatOptions(options));
-      const how = closed(generateOptions(options, conversation.#cancel));
+      const cancel = kept.keep(new Cancel());
+      const sampler = kept.keep(samplerOf(options, model));
+      const how = [closing.keep(chatOptions(options)), closing.keep(generateOptions(options, cancel))];
       const [create, text] = saved === undefined ? [conversationNew, utf8(system)] : [conversationLoad, [saved, saved.length]];
-      const pointer = await context.use((c) => chat.use((o) => how.use((g) => made(create, c, ...text, o, g))));
-      conversation.#handle = new Handle("conversation", pointer, "ember_conversation_free");
-      return conversation;
+      const pointer = await useAll([context, ...how], (c, o, g) => made(create, c, ...text, o, g));
+      return new Conversation(pointer, { cancel, sampler, take });
+    } catch (error) {
+      kept.close();
+      throw error;
     } finally {
-      if (conversation.#handle === undefined) conversation.close();
-      for (const one of closing) one.close();
+      closing.close();
       release();
     }
   }
 
+  /**
+   * The same conversation in another sequence of the context, which gets what this one's holds: both go on by themselves. What setOnFull was
+   * given is not copied.
+   */
+  fork(sequence) {
+    const pointer = this[HANDLE].made(fork, number("sequence", sequence));
+    return new Conversation(pointer, { cancel: this.#cancel.share(), sampler: this.#sampler?.again(), take: this.#take });
+  }
+
   /** Adds a message without having it answered: the result of a tool, say: { role: "tool", tool_call_id, name, content }. */
   add(message) {
-    this.#handle.use((c) => add(c, ...utf8(JSON.stringify(message))));
+    this[HANDLE].call(add, ...utf8(JSON.stringify(message)));
   }
 
   /**
@@ -83,51 +105,56 @@ export class Conversation {
   async *send(text = "", { signal, ...rest } = {}) {
     only(rest, "send", ["signal"]);
     signal?.throwIfAborted();
-    this.#handle.use(() => {}); // it may be closed
+    this.use(() => {}); // it may be closed
     const release = this.#take();
     let isOver = false;
     try {
       this.#cancel.follow(signal);
-      const start = (s) => this.#handle.use((c) => begin(c, ...utf8(text), s));
-      await (this.#sampler ? this.#sampler.use(start) : start(null));
+      await useAll([this, this.#sampler], (c, s) => begin(c, ...utf8(text), s));
       for (const event = newStruct("ember_chat_event"); !isOver; ) {
-        await this.#handle.use((c) => next(c, event));
+        await this[HANDLE].call(next, event);
         isOver = CHAT_KIND[event.kind] === "end";
-        if (isOver && FINISH[event.finish_reason] === "cancelled") this.#cancel.throwIfAborted();
+        if (isOver && FINISH[event.finish_reason] === "cancelled") this.#check();
         yield eventOf(event);
       }
     } catch (error) {
+      this.#check();
       throw this.#cancel.reason(error);
     } finally {
-      if (!isOver && !this.#handle.closed) this.#handle.use(abandon);
+      if (!isOver && !this[HANDLE].closed) this[HANDLE].call(abandon);
       if (!this.#cancel.handle.closed) this.#cancel.follow(undefined);
       release();
     }
   }
 
+  /** Throws what a function of the caller's threw, or the reason of the signal. */
+  #check() {
+    this.#onFull.callback?.check();
+    this.#sampler?.check();
+    this.#cancel.throwIfAborted();
+  }
+
   /** All messages so far, those that were dropped included. */
   get messages() {
-    return JSON.parse(Buffer.from(this.#bytes(messages)).toString());
+    return JSON.parse(this[HANDLE].text(messages, 8192));
   }
 
   /** The conversation as bytes, for the option `saved`. */
   save() {
-    return this.#bytes(save).slice();
-  }
-
-  #bytes(f) {
-    return filled(8192, (n) => new Uint8Array(n), (buffer, needed) => this.#handle.use((c) => f(c, buffer, buffer.length, needed)));
+    return this[HANDLE].bytes(save, 8192).slice();
   }
 
   /** Forgets the last turn: the user's last message and all behind it. */
   undo() {
-    this.#handle.use(undo);
+    this[HANDLE].call(undo);
   }
 
-  /** What the last reply took. */
+  /**
+   * What the last reply took: { promptTokens, reusedTokens, generatedTokens, thinkingTokens, droppedTurns, forgottenTokens, prefillMs,
+   * decodeMs, finishReason }.
+   */
   get usage() {
-    const raw = newStruct("ember_conversation_usage");
-    this.#handle.use((c) => usage(c, raw));
+    const raw = this[HANDLE].read("ember_conversation_usage", usage);
     return {
       promptTokens: raw.n_prompt,
       reusedTokens: raw.n_reused,
@@ -135,13 +162,15 @@ export class Conversation {
       thinkingTokens: raw.n_thinking,
       droppedTurns: raw.n_dropped_turns,
       forgottenTokens: raw.n_forgotten,
+      prefillMs: Number(raw.prefill_ns) / 1e6,
+      decodeMs: Number(raw.decode_ns) / 1e6,
       finishReason: FINISH[raw.finish_reason],
     };
   }
 
   /** Ends a thought after n tokens; 0: none does. */
   setThinkingBudget(n) {
-    this.#handle.use((c) => thinkingBudget(c, n));
+    this[HANDLE].call(thinkingBudget, number("n", n));
   }
 
   /**
@@ -149,13 +178,26 @@ export class Conversation {
    * or "refuse", and how many tokens must be free for a reply.
    */
   setWhenFull(when, reserve = 0) {
-    const number = WHEN_FULL.indexOf(when);
-    if (number < 0) throw new EmberError(`when must be one of ${WHEN_FULL.join(", ")}, not ${when}`, "INVALID_ARGUMENT");
-    this.#handle.use((c) => whenFull(c, number, reserve));
+    const index = WHEN_FULL.indexOf(when);
+    if (index < 0) throw refused(`when must be one of ${WHEN_FULL.join(", ")}, not ${when}`);
+    this[HANDLE].call(whenFull, index, number("reserve", reserve));
   }
 
-  /** Frees the conversation, once a reply under way has ended. */
-  close() {
-    for (const one of [this.#handle, this.#sampler, this.#cancel]) one?.close();
+  /**
+   * Has `f` say how many turns are dropped, the oldest first, where the conversation becomes too long: it gets the tokens that are needed,
+   * those that a sequence holds, and the turns that can be dropped. 0 ends the reply. undefined: as few as need be.
+   */
+  setOnFull(f) {
+    if (isSet(f) && typeof f !== "function") throw refused("setOnFull takes a function");
+    const before = this.#onFull.callback;
+    const after = isSet(f) ? new Callback("ember_full_callback", 0, (...numbers) => number("what setOnFull's function gives", f(...numbers))) : undefined;
+    try {
+      this[HANDLE].call(setOnFull, after?.pointer ?? null, null);
+    } catch (error) {
+      after?.close();
+      throw error;
+    }
+    this.#onFull.callback = after;
+    before?.close();
   }
 }

@@ -147,6 +147,45 @@ test("chat templates", async () => {
   assert.equal(text, `[user] ${messages[0].content}\nsummerry`);
 });
 
+test("templates have the time, and an answer's beginning or not", async () => {
+  const model = await Model.load(path);
+  const template = "{{ strftime_now('%Y-%m-%d %H:%M') }}{% if add_generation_prompt %}>{% endif %}";
+  const now = new Date(2024, 1, 29, 13, 5);
+  const messages = [{ role: "user", content: "x" }];
+  assert.equal(model.applyChatTemplate(messages, { template, now }), "2024-02-29 13:05>");
+  assert.equal(model.applyChatTemplate(messages, { template, now, addGenerationPrompt: false }), "2024-02-29 13:05");
+  assert.throws(() => model.applyChatTemplate(messages, { template, now: 5 }), isEmber("INVALID_ARGUMENT", "now"));
+  assert.throws(() => model.chatTemplate(), isEmber("UNSUPPORTED", "template"));
+  const with_ = await Model.load(path, { metadata: { "tokenizer.chat_template": template } });
+  assert.equal(with_.chatTemplate(), template);
+});
+
+test("a prompt is echoed, and goes on where a text stands", async () => {
+  const model = await Model.load(path);
+  const context = model.context({ nThreads: 1 });
+  const events = [];
+  for await (const event of context.generate("The sea", { maxTokens: 2, echo: true, logprobs: true })) events.push(event);
+  assert.deepEqual([events[0].kind, events[0].text, events.length], ["echo", "The sea", 4]);
+  const { usage } = events.at(-1);
+  const sum = events.filter((event) => event.kind === "token").reduce((total, event) => total + event.logprob, 0);
+  assert.ok(Math.abs(usage.sumLogprob - sum) < 1e-4 && Math.abs(usage.meanLogprob - sum / 2) < 1e-4);
+  // Control tokens of a prompt are text unless that is asked for.
+  const length = async (parseSpecial) => {
+    context.rewind();
+    await all(context.generate("<|endoftext|>", { maxTokens: 1, parseSpecial }));
+    return context.tokens();
+  };
+  const [eos] = [model.info.eos];
+  assert.ok(!(await length(false)).includes(eos));
+  assert.ok((await length(true)).includes(eos));
+  // Behind a text there is no second BOS, as there would be if each prompt were a text of its own.
+  const bos = await Model.load(path, { metadata: { "tokenizer.ggml.add_bos_token": true, "tokenizer.ggml.bos_token_id": eos } });
+  const room = bos.context({ nThreads: 1 });
+  for (const prompt of ["The sea", " was calm"]) await all(room.generate(prompt, { maxTokens: 1, ignoreEog: true, deny: [eos] }));
+  assert.deepEqual([room.tokens()[0], room.tokens().lastIndexOf(eos)], [eos, 0]);
+  await assert.rejects(all(context.generate("a", { echo: 1 })), isEmber("INVALID_ARGUMENT", "echo"));
+});
+
 test("a streamed chat, as in the README", async (t) => {
   const chatModel = process.env.EMBER_CHAT_MODEL ?? "";
   if (!existsSync(chatModel)) return t.skip("EMBER_CHAT_MODEL names no model");

@@ -1,17 +1,24 @@
 // An engine: many requests together.
-import { Handle, call, callAsync, generatedOf, made, newStruct, usageOf, utf8 } from "./native.mjs";
-import { GENERATE, contextOptions, contextSetters, generateOptions, number, only, optionsHandle, samplerOf } from "./options.mjs";
+import {
+  Closing, HANDLE, Handle, Owner, call, callAsync, contextInfoOf, generatedOf, made, newStruct, refused, useAll, usageOf, utf8,
+} from "./native.mjs";
+import { CONTEXT, boolSetter, contextOptions, generateOptions, numberSetter, only, optionsMaker } from "./options.mjs";
+import { GENERATE, samplerOf } from "./sampler.mjs";
 
-const optionsNew = call("ember_engine_options_new", "_Out_ void **out");
-const setParallel = call("ember_engine_options_set_n_parallel", "void *options, uint32_t n");
-const setQueue = call("ember_engine_options_set_max_queue", "void *options, uint32_t n");
+const engineOptions = optionsMaker("engine", {
+  nParallel: numberSetter("ember_engine_options_set_n_parallel"),
+  maxQueue: numberSetter("ember_engine_options_set_max_queue"),
+  sharePrefixes: boolSetter("ember_engine_options_set_share_prefixes"),
+  thread: boolSetter("ember_engine_options_set_thread"),
+});
 const setContext = call("ember_engine_options_set_context_options", "void *options, void *context_options");
-const setThread = call("ember_engine_options_set_thread", "void *options, bool thread");
 const engineNew = call("ember_engine_new", "void *model, void *options, _Out_ void **out");
 const SUBMITTED = "void *options, void *sampler, void *callback, void *user_data, _Out_ void **out";
 const submit = call("ember_engine_submit", `void *engine, uint8_t *prompt, size_t n, ${SUBMITTED}`);
 const submitTokens = call("ember_engine_submit_tokens", `void *engine, uint32_t *prompt, size_t n, ${SUBMITTED}`);
 const metricsGet = call("ember_engine_metrics_get", "void *engine, _Inout_ ember_engine_metrics *out");
+const infoGet = call("ember_engine_info_get", "void *engine, _Inout_ ember_context_info *out");
+const engineFree = callAsync.void("ember_engine_free", "void *engine");
 const NEXT = "void *request, uint32_t timeout_ms, _Inout_ ember_event *event";
 const next = call("ember_request_next", NEXT);
 const nextAsync = callAsync("ember_request_next", NEXT);
@@ -24,27 +31,25 @@ const SLICE_MS = 20; // how long a request holds one of the few threads that cal
  * Runs many requests together, which takes far less time than one after the other; each gives what it would give alone. A thread of the
  * engine's own does the work. Model.engine makes it.
  */
-export class Engine {
-  #handle;
+export class Engine extends Owner {
+  #model;
 
-  constructor(handle) {
-    this.#handle = handle;
+  constructor(pointer, model) {
+    // Freeing waits for the engine's thread: not on the thread of JavaScript.
+    super(new Handle("engine", pointer, engineFree, () => model.close()));
+    this.#model = model;
   }
 
-  static of(model, { nParallel = 8, maxQueue = 256, ...context }) {
-    only(context, "engine", ["nParallel", "maxQueue", "nCtx", "nThreads"]);
-    const how = optionsHandle(optionsNew, "ember_engine_options_free", { nParallel, maxQueue }, {
-      nParallel: (options, n) => setParallel(options, number("nParallel", n)),
-      maxQueue: (options, n) => setQueue(options, number("maxQueue", n)),
-    });
-    let of;
+  static of(model, { nParallel = 8, maxQueue = 256, sharePrefixes, ...context }) {
+    const its = CONTEXT.filter((name) => name !== "nSeq" && name !== "keepPrefixes"); // the engine has options for these
+    only(context, "engine", ["nParallel", "maxQueue", "sharePrefixes", ...its]);
+    const closing = new Closing();
     try {
-      of = contextOptions(context);
-      how.use((o) => (of.use((c) => setContext(o, c)), setThread(o, true)));
-      return new Engine(new Handle("engine", model.use((m) => how.use((o) => made(engineNew, m, o))), "ember_engine_free"));
+      const how = closing.keep(engineOptions({ nParallel, maxQueue, sharePrefixes, thread: true }));
+      useAll([how, closing.keep(contextOptions(context))], setContext);
+      return new Engine(useAll([model, how], (m, o) => made(engineNew, m, o)), model.retained());
     } finally {
-      of?.close();
-      how.close();
+      closing.close();
     }
   }
 
@@ -56,47 +61,52 @@ export class Engine {
   submit(prompt, { signal, ...options } = {}) {
     only(options, "submit", [...GENERATE, "priority"]);
     signal?.throwIfAborted();
-    const how = generateOptions(options);
-    let sampler;
+    const closing = new Closing();
     try {
-      sampler = samplerOf(options);
-      const tokens = typeof prompt === "string" ? undefined : Uint32Array.from(prompt);
-      const from = tokens === undefined ? utf8(prompt) : [tokens, tokens.length];
-      const create = (s) =>
-        this.#handle.use((e) => how.use((o) => made(tokens === undefined ? submit : submitTokens, e, ...from, o, s, null, null)));
-      const pointer = sampler ? sampler.use(create) : create(null);
+      const how = closing.keep(generateOptions(options));
+      const sampler = closing.keep(samplerOf(options, this.#model));
+      // The engine's thread would wait for that of JavaScript, which may be waiting for the engine's.
+      if (sampler?.hasCallbacks) throw refused("a request of an engine takes no candidates: use Context.generate");
+      const [create, text] =
+        typeof prompt === "string" ? [submit, utf8(prompt)] : [submitTokens, [Uint32Array.from(prompt), prompt.length]];
+      const pointer = useAll([this, how, sampler], (e, o, s) => made(create, e, ...text, o, s, null, null));
       return eventsOf(new Handle("request", pointer, "ember_request_free"), signal);
     } finally {
-      sampler?.close();
-      how.close();
+      closing.close();
     }
   }
 
   /**
-   * What the engine has done: { submitted, refused, finished, cancelled, failed, promptTokens, reusedTokens, generatedTokens,
-   * tokensPerSecond, queued, active }.
+   * What the engine has done: { submitted, refused, finished, cancelled, failed, preempted, promptTokens, reusedTokens, prefilledTokens,
+   * generatedTokens, steps, busyMs, tokensPerSecond, cacheHitRate, queued, active, pages, freePages }.
    */
   get metrics() {
-    const raw = newStruct("ember_engine_metrics");
-    this.#handle.use((e) => metricsGet(e, raw));
+    const raw = this[HANDLE].read("ember_engine_metrics", metricsGet);
     return {
       submitted: Number(raw.n_submitted),
       refused: Number(raw.n_refused),
       finished: Number(raw.n_finished),
       cancelled: Number(raw.n_cancelled),
       failed: Number(raw.n_failed),
+      preempted: Number(raw.n_preempted),
       promptTokens: Number(raw.n_prompt),
       reusedTokens: Number(raw.n_reused),
+      prefilledTokens: Number(raw.n_prefilled),
       generatedTokens: Number(raw.n_generated),
+      steps: Number(raw.n_steps),
+      busyMs: Number(raw.busy_ns) / 1e6,
       tokensPerSecond: raw.tokens_per_s,
+      cacheHitRate: raw.cache_hit_rate,
       queued: raw.n_queued,
       active: raw.n_active,
+      pages: raw.n_pages,
+      freePages: raw.n_free_pages,
     };
   }
 
-  /** Cancels all requests and frees the engine; events that were not taken stay. */
-  close() {
-    this.#handle.close();
+  /** The options in force, as Context.info: nCtx are the positions of each request, nSeq how many run together. */
+  get info() {
+    return contextInfoOf(this[HANDLE].read("ember_context_info", infoGet));
   }
 }
 

@@ -58,6 +58,8 @@ koffi.struct("ember_generate_result", {
   n_shifted: "uint64_t",
   n_forced: "uint32_t",
   progress: "int32_t",
+  sum_logprob: "double",
+  mean_logprob: "double",
 });
 koffi.struct("ember_model_info", {
   struct_size: "size_t",
@@ -146,6 +148,29 @@ koffi.struct("ember_engine_metrics", {
   n_pages: "uint32_t",
   n_free_pages: "uint32_t",
 });
+koffi.struct("ember_context_info", {
+  struct_size: "size_t",
+  n_ctx: "uint32_t",
+  n_seq: "uint32_t",
+  n_batch: "uint32_t",
+  n_threads: "uint32_t",
+  page_len: "uint32_t",
+  n_pages: "uint32_t",
+  n_free_pages: "uint32_t",
+  backend: "int32_t",
+});
+koffi.struct("ember_timings", {
+  struct_size: "size_t",
+  load_ns: "uint64_t",
+  n_prefill: "uint64_t",
+  prefill_ns: "uint64_t",
+  n_decode: "uint64_t",
+  decode_ns: "uint64_t",
+  n_embed: "uint64_t",
+  embed_ns: "uint64_t",
+  n_replay: "uint64_t",
+  replay_ns: "uint64_t",
+});
 koffi.struct("ember_score_result", {
   struct_size: "size_t",
   logprob: "double",
@@ -168,6 +193,46 @@ koffi.struct("ember_conversation_usage", {
   reserved: "int32_t",
 });
 
+// Functions of the caller's. Koffi runs them on the thread of JavaScript, and the thread of the library that calls one waits for that.
+koffi.proto("void ember_log_callback(int32_t level, const uint8_t *text, size_t len, void *user_data)");
+koffi.proto("void ember_release_callback(void *user_data)");
+koffi.proto("int32_t ember_progress_callback(float done, void *user_data)");
+koffi.proto("int32_t ember_candidates_callback(const uint32_t *tokens, float *logits, size_t n, void *user_data)");
+koffi.proto("uint32_t ember_full_callback(uint32_t n_tokens, uint32_t n_ctx, uint32_t n_turns, void *user_data)");
+
+/** A function that C may call, until it is closed. What it throws is kept in `error`, and C gets `failed`. */
+export class Callback {
+  error;
+
+  constructor(type, failed, f) {
+    const guarded = (...values) => {
+      try {
+        return f(...values);
+      } catch (error) {
+        this.error ??= error;
+        return failed;
+      }
+    };
+    this.pointer = koffi.register(guarded, koffi.pointer(type));
+  }
+
+  /** Throws what the function threw, once. */
+  check() {
+    const { error } = this;
+    this.error = undefined;
+    if (error !== undefined) throw error;
+  }
+
+  close() {
+    if (this.pointer !== undefined) koffi.unregister(this.pointer);
+    this.pointer = undefined;
+  }
+}
+
+/** `n` numbers at an address, as a copy; and copied there. */
+export const numbersAt = (address, type, n) => koffi.decode(address, type, n);
+export const putNumbers = (address, type, numbers) => koffi.encode(address, type, numbers, numbers.length);
+
 const errorMessage = library.func("const char *ember_error_message(void *error)");
 const errorFree = library.func("void ember_error_free(void *error)");
 
@@ -185,6 +250,9 @@ export class EmberError extends Error {
     this.code = code; // "IO", "CONTEXT_FULL", …: the name of the status in ember.h
   }
 }
+
+/** What the package refuses before the library sees it. */
+export const refused = (message) => new EmberError(message, "INVALID_ARGUMENT");
 
 // Makes an error of a call that has ended with a status and an ember_error.
 function check(status, error) {
@@ -206,8 +274,8 @@ export function call(name, parameters) {
 /** A function that returns nothing. */
 call.void = (name, parameters) => library.func(`void ${name}(${parameters})`);
 
-/** A function that returns a pointer. */
-call.pointer = (name, parameters) => library.func(`void *${name}(${parameters})`);
+/** A function that returns a pointer, a text or a number. */
+call.returning = (type, name, parameters = "") => library.func(`${type} ${name}(${parameters})`);
 
 /** As call, on a thread of koffi's, for a promise: the event loop goes on meanwhile. */
 export function callAsync(name, parameters) {
@@ -218,12 +286,51 @@ export function callAsync(name, parameters) {
   };
 }
 
-/** The pointer that a function writes to its last argument but the error. */
+/** As call.void, on a thread of koffi's; nobody waits for its end. */
+callAsync.void = (name, parameters) => {
+  const raw = library.func(`void ${name}(${parameters})`).async;
+  return (...values) => raw(...values, () => {});
+};
+
+/** What a function writes to its last argument but the error: a pointer, a number, whether something is so. */
 export function made(f, ...values) {
   const out = [null];
   const result = f(...values, out);
   return result instanceof Promise ? result.then(() => out[0]) : out[0];
 }
+
+/** What a function writes to a struct, its last argument but the error. */
+export function read(struct, f, ...values) {
+  const raw = newStruct(struct);
+  f(...values, raw);
+  return raw;
+}
+
+/** Asks with an array of `room` elements and, if that was too small, again. An element takes `size` of the array's. */
+export function filled(Type, room, fill, size = 1) {
+  const needed = [0];
+  let buffer = new Type(size * room);
+  const whole = () => buffer.subarray(0, size * Number(needed[0]));
+  const again = (error) => {
+    if (error.code !== "BUFFER_TOO_SMALL") throw error;
+    buffer = new Type(size * Number(needed[0]));
+    return fill(buffer, buffer.length / size, needed);
+  };
+  let result;
+  try {
+    result = fill(buffer, room, needed);
+  } catch (error) {
+    result = again(error);
+  }
+  return result instanceof Promise ? result.catch(again).then(whole) : whole();
+}
+
+/** Bytes, tokens or a text that a function writes behind these values, whose last arguments but the error are buffer, room and length. */
+const filledBy = (Type) => (f, room, ...values) =>
+  filled(Type, room, (buffer, capacity, needed) => f(...values, buffer, capacity, needed));
+export const bytesOf = filledBy(Uint8Array);
+export const tokensOf = filledBy(Uint32Array);
+export const textFrom = (...values) => Buffer.from(bytesOf(...values)).toString();
 
 /** Text for a function that takes a pointer and a length in bytes. */
 export function utf8(text) {
@@ -231,20 +338,30 @@ export function utf8(text) {
   return [bytes, bytes.length];
 }
 
+/** Texts for a function that takes their pointers, their lengths and their number. */
+export function textArrays(texts) {
+  const bytes = texts.map((text) => Buffer.from(text));
+  return [bytes, BigUint64Array.from(bytes, (one) => BigInt(one.length)), bytes.length];
+}
+
 const forgotten = new FinalizationRegistry(({ free, pointer }) => free(pointer));
 
-/** What belongs to the library, until it is closed, or forgotten. It is not freed while a call uses it. */
+/** What belongs to the library, until its last owner closes it, or it is forgotten. It is not freed while a call uses it. */
 export class Handle {
   #free;
   #what;
   #pointer;
+  #after;
   #users = 0;
+  #owners = 1;
   #closed = false;
 
-  constructor(what, pointer, free) {
-    this.#free = library.func(`void ${free}(void *)`);
+  /** `free` is the name of the function that frees it, or one that does; `after` is called when it is freed. */
+  constructor(what, pointer, free, after) {
+    this.#free = typeof free === "string" ? library.func(`void ${free}(void *)`) : free;
     this.#what = what;
     this.#pointer = pointer;
+    this.#after = after;
     forgotten.register(this, { free: this.#free, pointer }, this);
   }
 
@@ -261,6 +378,32 @@ export class Handle {
     return result instanceof Promise ? result.finally(() => this.#done()) : result;
   }
 
+  /** Calls f with the pointer and these values. */
+  call(f, ...values) {
+    return this.use((p) => f(p, ...values));
+  }
+
+  /** As the functions of these names, for a function whose first argument is the pointer. */
+  made(f, ...values) {
+    return this.use((p) => made(f, p, ...values));
+  }
+
+  read(struct, f, ...values) {
+    return this.use((p) => read(struct, f, p, ...values));
+  }
+
+  bytes(f, room, ...values) {
+    return this.use((p) => bytesOf(f, room, p, ...values));
+  }
+
+  tokens(f, room, ...values) {
+    return this.use((p) => tokensOf(f, room, p, ...values));
+  }
+
+  text(f, room, ...values) {
+    return this.use((p) => textFrom(f, room, p, ...values));
+  }
+
   #done() {
     if (--this.#users === 0 && this.#closed) this.#end();
   }
@@ -268,17 +411,75 @@ export class Handle {
   #end() {
     forgotten.unregister(this);
     this.#free(this.#pointer);
+    this.#after?.();
   }
 
   get closed() {
     return this.#closed;
   }
 
+  /** Has one more owner, who closes it too. */
+  share() {
+    this.#owners++;
+    return this;
+  }
+
   close() {
-    if (this.#closed) return;
+    if (this.#closed || --this.#owners > 0) return;
     this.#closed = true;
     if (this.#users === 0) this.#end();
   }
+}
+
+/** Calls f with the pointers of handles, none of which is freed meanwhile; where there is none, with null. */
+export function useAll(handles, f, ...pointers) {
+  if (handles.length === 0) return f(...pointers);
+  const [first, ...rest] = handles;
+  return first === undefined ? useAll(rest, f, ...pointers, null) : first.use((p) => useAll(rest, f, ...pointers, p));
+}
+
+/** What is closed together, the latest first. */
+export class Closing {
+  #all = [];
+
+  keep(one) {
+    if (one !== undefined) this.#all.unshift(one);
+    return one;
+  }
+
+  close() {
+    for (const one of this.#all) one.close();
+    this.#all = [];
+  }
+}
+
+/** The handle of an object of the package's. */
+export const HANDLE = Symbol("handle");
+
+/** An object that has one. */
+export class Owner {
+  constructor(handle) {
+    Object.defineProperty(this, HANDLE, { value: handle });
+  }
+
+  use(f) {
+    return this[HANDLE].use(f);
+  }
+
+  /** Frees it, once what is using it has ended. What others need of it stays. */
+  close() {
+    this[HANDLE].close();
+  }
+
+  [Symbol.dispose]() {
+    this.close();
+  }
+}
+
+/** `name` must be given as an object of this class. */
+export function needs(Class, name, object) {
+  if (!(object instanceof Class)) throw refused(`${name} must be a ${Class.name}`);
+  return object;
 }
 
 /** The text of an event, which is the library's memory; that of another field by its name. */
@@ -292,7 +493,7 @@ export const newStruct = (name) => ({ struct_size: koffi.sizeof(name) });
 
 export const FINISH = ["max_tokens", "eog", "stopped", "context_full", "stop_string", "cancelled", "time_limit", "failed"];
 
-const PROGRESS = ["none", "waiting", "unfinished", "complete"];
+export const PROGRESS = ["none", "waiting", "unfinished", "complete"];
 
 const EVENT_KIND = ["echo", "token", "end"];
 
@@ -307,9 +508,9 @@ export function generatedOf(raw) {
 }
 
 /** What a function that writes an ember_generate_result says. */
-export function usageOf(read) {
+export function usageOf(fill) {
   const usage = newStruct("ember_generate_result");
-  read(usage);
+  fill(usage);
   return {
     promptTokens: usage.n_prompt,
     reusedTokens: usage.n_reused,
@@ -320,6 +521,8 @@ export function usageOf(read) {
     forcedTokens: usage.n_forced,
     prefillMs: Number(usage.prefill_ns) / 1e6,
     decodeMs: Number(usage.decode_ns) / 1e6,
+    sumLogprob: usage.sum_logprob,
+    meanLogprob: usage.mean_logprob,
     finishReason: FINISH[usage.finish_reason],
     progress: PROGRESS[usage.progress],
   };
@@ -337,3 +540,25 @@ export function eventOf(raw) {
   if (event.kind === "call_broken") event.reason = textOf(raw, "reason");
   return event;
 }
+
+/** What an ember_context_info says. */
+export const contextInfoOf = (raw) => ({
+  nCtx: raw.n_ctx,
+  nSeq: raw.n_seq,
+  nBatch: raw.n_batch,
+  nThreads: raw.n_threads,
+  pageLength: raw.page_len,
+  pages: raw.n_pages,
+  freePages: raw.n_free_pages,
+  backend: ["auto", "scalar"][raw.backend],
+});
+
+/** What an ember_memory says. */
+export const memoryOf = (raw) => Object.fromEntries(["file", "weights", "kv", "workspace"].map((name) => [name, Number(raw[name])]));
+
+/** Numbers that come one row after the other. */
+export const rowsOf = (numbers, width) =>
+  Array.from({ length: width > 0 ? numbers.length / width : 0 }, (_, i) => numbers.subarray(i * width, (i + 1) * width));
+
+export const NO_TOKEN = 0xffffffff;
+export const tokenOf = (id) => (id === NO_TOKEN ? undefined : id);

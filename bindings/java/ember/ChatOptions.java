@@ -1,15 +1,13 @@
 package ember;
 
-import java.lang.foreign.Arena;
-import java.util.ArrayList;
-import java.util.List;
+import java.time.LocalDateTime;
+import java.time.ZoneOffset;
 
 /** How a conversation becomes text, and how its replies are read. Texts are those of ember.h. */
-public final class ChatOptions {
-    /** Calls a setter. */
-    private record Setting(String name, Object value) {}
-
-    private final List<Setting> settings = new ArrayList<>();
+public final class ChatOptions extends Settings<ChatOptions> {
+    public ChatOptions() {
+        super("ember_chat_options");
+    }
 
     /** The tools that the model may call, a JSON array. */
     public ChatOptions tools(String json) {
@@ -51,22 +49,13 @@ public final class ChatOptions {
         return set("ember_chat_options_set_template_name", name);
     }
 
-    private ChatOptions set(String name, Object value) {
-        settings.add(new Setting(name, value));
-        return this;
+    /** What time it is for templates that write the date; by default the system's universal time. */
+    public ChatOptions now(LocalDateTime time) {
+        return set("ember_chat_options_set_now", time.toEpochSecond(ZoneOffset.UTC)); // as the local clock shows it
     }
 
-    /** The ember_chat_options. */
-    Handle handle(Arena arena) {
-        var handle = new Handle("options", Native.made(arena, "ember_chat_options_new"), "ember_chat_options_free");
-        return handle.use(o -> {
-            for (var setting : settings) {
-                if (setting.value instanceof String value) {
-                    var text = Native.utf8(arena, value);
-                    Native.call(arena, setting.name, o, text, text.byteSize());
-                } else Native.call(arena, setting.name, o, setting.value);
-            }
-            return handle;
-        });
+    /** Whether `Model.applyChatTemplate` and `tokenizeChat` end with what comes before an answer; by default true. */
+    public ChatOptions addGenerationPrompt(boolean add) {
+        return set("ember_chat_options_set_add_generation_prompt", add);
     }
 }

@@ -1,9 +1,5 @@
 package ember;
 
-import static java.lang.foreign.ValueLayout.*;
-
-import java.lang.foreign.Arena;
-import java.lang.foreign.MemorySegment;
 import java.util.Optional;
 
 /**
@@ -20,26 +16,18 @@ public final class Completions implements AutoCloseable {
     public record Turn(int index, Event event) {}
 
     private final Handle context;
-    private final Handle cancel;
+    private final Handle cancel = CancelToken.made();
     private final Handle completions;
 
-    Completions(Handle context, int[] tokens, int n, Options options) {
+    /** `prompt` is a text, or tokens. */
+    Completions(Handle context, Object prompt, int n, Options options) {
         this.context = context;
-        try (var arena = Arena.ofConfined()) {
-            cancel = new Handle("token", Native.made(arena, "ember_cancel_token_new"), "ember_cancel_token_free");
-            var prompt = arena.allocateFrom(JAVA_INT, tokens);
-            int count = Native.unsigned("n", n);
-            try (var how = cancel.use(t -> options.handle(arena, t, false)); var sampler = options.sampler(arena)) {
-                completions = new Handle("completions", context.use(c -> how.use(o -> sampler == null
-                        ? make(arena, c, prompt, count, o, MemorySegment.NULL)
-                        : sampler.use(s -> make(arena, c, prompt, count, o, s)))), "ember_completions_free");
-            }
+        int count = Native.unsigned("n", n);
+        try (var how = options.handle(cancel, false); var sampler = options.sampler()) {
+            var create = prompt instanceof String ? "ember_completions_new" : "ember_completions_new_tokens";
+            completions = new Handle("completions", Native.made(create, context, prompt, count, how, sampler), "ember_completions_free",
+                    Sampler.callbacks(sampler));
         }
-    }
-
-    private static MemorySegment make(
-            Arena arena, MemorySegment context, MemorySegment prompt, int n, MemorySegment how, MemorySegment sampler) {
-        return Native.made(arena, "ember_completions_new_tokens", context, prompt, prompt.byteSize() / 4, n, how, sampler);
     }
 
     /**
@@ -47,22 +35,13 @@ public final class Completions implements AutoCloseable {
      * them with events whose `finish` is CANCELLED, and stays interrupted.
      */
     public Optional<Turn> next() {
-        if (Thread.currentThread().isInterrupted()) {
-            cancel.use(t -> {
-                Native.run("ember_cancel_token_cancel", t);
-                return null;
-            });
-        }
-        try (var arena = Arena.ofConfined()) {
-            var raw = Native.allocate(arena, Native.EVENT);
-            var index = arena.allocate(JAVA_INT);
-            return context.use(c -> completions.use(p -> {
-                Native.call(arena, "ember_completions_next", p, raw, index);
-                if (Native.number(raw, Native.EVENT, "kind") == 3) return Optional.empty(); // EMBER_EVENT_NONE
-                int i = index.get(JAVA_INT, 0);
-                return Optional.of(new Turn(i, Generation.event(raw, () -> usage(arena, p, i))));
-            }));
-        }
+        if (Thread.currentThread().isInterrupted()) CancelToken.cancel(cancel);
+        return context.use(c -> Native.structAndNumber(Native.EVENT, (raw, i) -> {
+            if (raw.number("kind") == 3) return Optional.empty(); // EMBER_EVENT_NONE
+            var event = Event.of(raw, () -> usage(i));
+            if (event.finish() == Event.Finish.CANCELLED) completions.check();
+            return Optional.of(new Turn(i, event));
+        }, "ember_completions_next", completions));
     }
 
     /** Takes all events that are left. */
@@ -72,28 +51,17 @@ public final class Completions implements AutoCloseable {
 
     /** The text of a completion so far. */
     public String text(int index) {
-        try (var arena = Arena.ofConfined()) {
-            return Native.text(completions.use(p -> Native.filled(arena, JAVA_BYTE, 256, "ember_completions_text", p,
-                    Native.unsigned("index", index))));
-        }
+        return Native.text(256, "ember_completions_text", completions, Native.unsigned("index", index));
     }
 
     /** What a completion did so far. */
     public Usage usage(int index) {
-        try (var arena = Arena.ofConfined()) {
-            return completions.use(p -> usage(arena, p, Native.unsigned("index", index)));
-        }
-    }
-
-    private static Usage usage(Arena arena, MemorySegment completions, int index) {
-        return Usage.of(arena, u -> Native.call(arena, "ember_completions_usage", completions, index, u));
+        return Usage.of("ember_completions_usage", completions, Native.unsigned("index", index));
     }
 
     /** All completions by the mean log-probability of their tokens, the likeliest first, when all have ended. Needs Options.logprobs. */
     public int[] rank() {
-        try (var arena = Arena.ofConfined()) {
-            return completions.use(p -> Native.filled(arena, JAVA_INT, 8, "ember_completions_rank", p).toArray(JAVA_INT));
-        }
+        return Native.ints(8, "ember_completions_rank", completions);
     }
 
     /** Frees the completions. What was generated stays in the context's sequences. */

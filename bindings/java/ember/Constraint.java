@@ -1,9 +1,8 @@
 package ember;
 
-import static java.lang.foreign.ValueLayout.*;
-
-import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
 import java.util.List;
+import java.util.Optional;
 
 /**
  * What a text has to follow, compiled for the tokens of a model: for `Options.constraint`. It is made once and used by many generations of
@@ -12,28 +11,24 @@ import java.util.List;
 public final class Constraint implements AutoCloseable {
     final Handle handle;
 
-    private Constraint(Arena arena, Model model, ConstraintOptions options, String name, Object... source) {
-        try (var how = options.handle(arena)) {
-            handle = new Handle("constraint", model.use(m -> how.use(o -> {
-                var all = new Object[source.length + 2];
-                System.arraycopy(source, 0, all, 1, source.length);
-                all[0] = m;
-                all[source.length + 1] = o;
-                return Native.made(arena, name, all);
-            })), "ember_constraint_free");
-        }
+    private Constraint(MemorySegment pointer) {
+        handle = new Handle("constraint", pointer, "ember_constraint_free");
     }
 
-    private static Constraint ofText(Model model, ConstraintOptions options, String name, String source) {
-        try (var arena = Arena.ofConfined()) {
-            var text = Native.utf8(arena, source);
-            return new Constraint(arena, model, options, name, text, text.byteSize());
+    /** Of what the source is: a text, texts, or nothing. */
+    private static Constraint of(Model model, ConstraintOptions options, String function, Object... source) {
+        try (var how = options.handle()) {
+            var all = new Object[source.length + 2];
+            System.arraycopy(source, 0, all, 1, source.length);
+            all[0] = model.handle();
+            all[source.length + 1] = how;
+            return new Constraint(Native.made(function, all));
         }
     }
 
     /** JSON that a JSON Schema describes. */
     public static Constraint jsonSchema(Model model, String schema, ConstraintOptions options) {
-        return ofText(model, options, "ember_constraint_new_json_schema", schema);
+        return of(model, options, "ember_constraint_new_json_schema", schema);
     }
 
     /** JSON that a JSON Schema describes, with the options' defaults. */
@@ -43,29 +38,32 @@ public final class Constraint implements AutoCloseable {
 
     /** A JSON object, whatever it holds. */
     public static Constraint jsonObject(Model model, ConstraintOptions options) {
-        try (var arena = Arena.ofConfined()) {
-            return new Constraint(arena, model, options, "ember_constraint_new_json_object");
-        }
+        return of(model, options, "ember_constraint_new_json_object");
     }
 
     /** What a regular expression matches as a whole, in the syntax of Rust's crate regex. */
     public static Constraint regex(Model model, String regex, ConstraintOptions options) {
-        return ofText(model, options, "ember_constraint_new_regex", regex);
+        return of(model, options, "ember_constraint_new_regex", regex);
     }
 
     /** What a grammar in the syntax of Lark derives from its rule "start". */
     public static Constraint lark(Model model, String grammar, ConstraintOptions options) {
-        return ofText(model, options, "ember_constraint_new_lark", grammar);
+        return of(model, options, "ember_constraint_new_lark", grammar);
     }
 
     /** One of these texts. */
     public static Constraint choices(Model model, List<String> texts, ConstraintOptions options) {
-        try (var arena = Arena.ofConfined()) {
-            var each = texts.stream().map(text -> Native.utf8(arena, text)).toList();
-            var pointers = arena.allocate(ADDRESS, each.size());
-            for (int i = 0; i < each.size(); i++) pointers.setAtIndex(ADDRESS, i, each.get(i));
-            var lengths = arena.allocateFrom(JAVA_LONG, each.stream().mapToLong(text -> text.byteSize()).toArray());
-            return new Constraint(arena, model, options, "ember_constraint_new_choices", pointers, lengths, (long) each.size());
+        return of(model, options, "ember_constraint_new_choices", texts);
+    }
+
+    /**
+     * What holds the calls of a reply to the schemas of their tools; empty where there is nothing to hold: without tools, say. `prompt` is what
+     * `Model.applyChatTemplate` gave with the same options, or "". For generations of your own; a conversation does this by itself.
+     */
+    public static Optional<Constraint> chat(Model model, ChatOptions options, String prompt) {
+        try (var how = options.handle()) {
+            var pointer = Native.made("ember_chat_constraint", model.handle(), how, prompt);
+            return pointer.address() == 0 ? Optional.empty() : Optional.of(new Constraint(pointer));
         }
     }
 

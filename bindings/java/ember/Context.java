@@ -2,16 +2,59 @@ package ember;
 
 import static java.lang.foreign.ValueLayout.*;
 
-import java.lang.foreign.Arena;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.io.UncheckedIOException;
+import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.MemorySegment;
-import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.Arrays;
 import java.util.List;
-import java.util.function.Function;
 import java.util.stream.Stream;
 import java.util.stream.StreamSupport;
 
 /** A text that is worked on, by one thread at a time; a second one gets an EmberException. */
 public final class Context implements AutoCloseable {
+    /** In place of a sequence's number, for states: all sequences of the context. */
+    public static final int ALL_SEQUENCES = -1;
+
+    /**
+     * The options in force.
+     *
+     * @param positions positions of each sequence
+     * @param sequences sequences
+     * @param batch rows run through the model at a time
+     * @param threads threads, the caller's included
+     * @param pageLength tokens of a page of the KV cache
+     * @param pages pages of the KV cache
+     * @param freePages pages that no sequence has
+     * @param backend implementation of the mathematics
+     */
+    public record Info(int positions, int sequences, int batch, int threads, int pageLength, int pages, int freePages,
+            ContextOptions.Backend backend) {
+        static Info of(Native.Struct raw) {
+            return new Info(raw.number("n_ctx"), raw.number("n_seq"), raw.number("n_batch"), raw.number("n_threads"), raw.number("page_len"),
+                    raw.number("n_pages"), raw.number("n_free_pages"), ContextOptions.Backend.values()[raw.number("backend")]);
+        }
+    }
+
+    /**
+     * What was run, and how long that took, since the context was made or `resetTimings`.
+     *
+     * @param load the model's loading
+     * @param prefillTokens tokens of prompts
+     * @param prefill their time
+     * @param decodeTokens tokens one by one: generation
+     * @param decode their time
+     * @param embedTokens tokens of texts that were embedded
+     * @param embed their time
+     * @param replayTokens tokens that were run once more for recurrent layers
+     * @param replay their time
+     */
+    public record Timings(Duration load, long prefillTokens, Duration prefill, long decodeTokens, Duration decode, long embedTokens,
+            Duration embed, long replayTokens, Duration replay) {}
+
     private final Model model;
     private final Handle handle;
 
@@ -41,7 +84,7 @@ public final class Context implements AutoCloseable {
 
     /** A conversation that keeps what was said. `system` is the system text, if there is one; `options` say how replies are generated. */
     public Conversation conversation(String system, ChatOptions chat, Options options) {
-        return new Conversation(handle, "ember_conversation_new", system.getBytes(StandardCharsets.UTF_8), chat, options);
+        return new Conversation(handle, "ember_conversation_new", system, chat, options);
     }
 
     /** What `Conversation.save` gave goes on, with options of its own. */
@@ -51,7 +94,7 @@ public final class Context implements AutoCloseable {
 
     /** Continues the context by a prompt and by what the model says to it, as chat does. */
     public Stream<Event> generate(String prompt, Options options) {
-        return stream(model.tokenize(prompt, true, false), options, false);
+        return stream(prompt, options, false);
     }
 
     /** As before for a prompt of tokens, to which nothing is added. */
@@ -61,11 +104,16 @@ public final class Context implements AutoCloseable {
 
     /** `n` completions of a prompt, which runs once. The context needs as many sequences. */
     public Completions completions(String prompt, int n, Options options) {
-        return new Completions(handle, model.tokenize(prompt, true, false), n, options);
+        return new Completions(handle, prompt, n, options);
     }
 
-    private Stream<Event> stream(int[] tokens, Options options, boolean chat) {
-        var generation = new Generation(handle, tokens, options, chat);
+    /** As before for a prompt of tokens, to which nothing is added. */
+    public Completions completions(int[] prompt, int n, Options options) {
+        return new Completions(handle, prompt, n, options);
+    }
+
+    private Stream<Event> stream(Object prompt, Options options, boolean chat) {
+        var generation = new Generation(handle, prompt, options, chat);
         return StreamSupport.stream(generation, false).onClose(generation::close);
     }
 
@@ -76,41 +124,67 @@ public final class Context implements AutoCloseable {
 
     /** A vector for each text, in their order; with Pooling.NONE one for each token of each text. Give many at once. */
     public float[][] embed(List<String> texts, EmbedOptions options) {
+        return embed("ember_embed", texts.size(), options, texts);
+    }
+
+    /** The same for texts that are tokens already, to which nothing is added. */
+    public float[][] embedTokens(List<int[]> texts, EmbedOptions options) {
+        var all = texts.stream().flatMapToInt(Arrays::stream).toArray();
+        return embed("ember_embed_tokens", texts.size(), options, all, texts.stream().mapToLong(one -> one.length).toArray());
+    }
+
+    private float[][] embed(String function, int n, EmbedOptions options, Object... texts) {
         var info = handle.use(c -> model.info());
-        try (var arena = Arena.ofConfined(); var how = options.handle(arena)) {
-            var raw = new Native.Texts(arena, texts);
-            return Native.rows(scores(arena, raw.n() * options.whole(info), how, "ember_embed", raw.pointers(), raw.lengths(), raw.n()),
-                    options.width(info));
-        }
+        return Native.rows(scores((long) n * options.whole(info), options, function, texts), options.width(info));
     }
 
     /** The scores of each text, one for each of Model.labels. Give many at once. */
     public float[][] classify(List<String> texts, ClassifyOptions options) {
-        try (var arena = Arena.ofConfined(); var how = options.handle(arena)) {
-            var raw = new Native.Texts(arena, texts);
-            var all = scores(arena, raw.n(), how, "ember_classify", raw.pointers(), raw.lengths(), raw.n());
-            return Native.rows(all, texts.isEmpty() ? 0 : all.length / texts.size());
-        }
+        var all = scores(texts.size(), options, "ember_classify", texts);
+        return Native.rows(all, texts.isEmpty() ? 0 : all.length / texts.size());
     }
 
     /** How well each document answers the query: a score for each, the higher the better. */
     public float[] rerank(String query, List<String> documents, ClassifyOptions options) {
-        try (var arena = Arena.ofConfined(); var how = options.handle(arena)) {
-            var asked = Native.utf8(arena, query);
-            var raw = new Native.Texts(arena, documents);
-            return scores(arena, raw.n(), how, "ember_rerank", asked, asked.byteSize(), raw.pointers(), raw.lengths(), raw.n());
-        }
+        return scores(documents.size(), options, "ember_rerank", query, documents);
     }
 
     /** What a function writes whose arguments are the context, these, and options. */
-    private float[] scores(Arena arena, long room, Handle how, String function, Object... arguments) {
-        return handle.use(c -> how.use(o -> {
-            var all = new Object[arguments.length + 2];
-            all[0] = c;
-            System.arraycopy(arguments, 0, all, 1, arguments.length);
-            all[all.length - 1] = o;
-            return Native.filled(arena, JAVA_FLOAT, room, function, all).toArray(JAVA_FLOAT);
-        }));
+    private float[] scores(long room, Settings<?> options, String function, Object... arguments) {
+        try (var how = options.handle()) {
+            var all = Arrays.copyOf(with(arguments), arguments.length + 2);
+            all[arguments.length + 1] = how;
+            return Native.floats(room, function, all);
+        }
+    }
+
+    /** Runs tokens through the model, and gives the logits behind the last one, whose index is the token: for a Sampler. */
+    public float[] decode(int... tokens) {
+        return decode(0, tokens);
+    }
+
+    /** As before, in another sequence. */
+    public float[] decode(int sequence, int[] tokens) {
+        var sequences = new int[tokens.length];
+        Arrays.fill(sequences, Native.unsigned("sequence", sequence));
+        decode(tokens, null, sequences, null);
+        return logits(tokens.length - 1);
+    }
+
+    /**
+     * Runs tokens through the model: each in its sequence, at its position, which is checked, and with logits behind it if they are wanted. All but
+     * the tokens may be null: sequence 0, any position, logits behind the last one.
+     */
+    public void decode(int[] tokens, int[] positions, int[] sequences, boolean[] logits) {
+        byte[] wanted = logits == null ? null : new byte[logits.length];
+        for (int i = 0; wanted != null && i < wanted.length; i++) wanted[i] = (byte) (logits[i] ? 1 : 0);
+        call("ember_context_decode", new Native.Columns(tokens.length, tokens, positions, sequences, wanted));
+    }
+
+    /** The logits behind token `index` of the last decode, a copy; an EmberException with the status 10 where they are gone. */
+    public float[] logits(int index) {
+        long n = model.info().vocabularySize();
+        return handle.use(c -> Native.made("ember_context_logits", c, (long) Native.unsigned("index", index)).reinterpret(4 * n).toArray(JAVA_FLOAT));
     }
 
     /** Forgets what is behind position n. */
@@ -125,11 +199,12 @@ public final class Context implements AutoCloseable {
 
     /** The number of tokens in a sequence. */
     public int past(int sequence) {
-        try (var arena = Arena.ofConfined()) {
-            var out = arena.allocate(JAVA_INT);
-            call("ember_context_n_past", Native.unsigned("sequence", sequence), out);
-            return out.get(JAVA_INT, 0);
-        }
+        return Native.number("ember_context_n_past", handle, Native.unsigned("sequence", sequence));
+    }
+
+    /** The tokens in a sequence. */
+    public int[] tokens(int sequence) {
+        return Native.ints(256, "ember_context_tokens", handle, Native.unsigned("sequence", sequence));
     }
 
     /** Makes sequence `to` the first n tokens of sequence `from`, at next to no cost: for several answers to one prompt. */
@@ -137,84 +212,159 @@ public final class Context implements AutoCloseable {
         call("ember_context_sequence_copy", Native.unsigned("from", from), Native.unsigned("to", to), Native.unsigned("n", n));
     }
 
-    /** A sequence as bytes, for `loadState`, in another process too. */
+    /** Empties all sequences but one. */
+    public void keepSequence(int sequence) {
+        call("ember_context_sequence_keep", Native.unsigned("sequence", sequence));
+    }
+
+    /**
+     * Makes a sequence as much of the beginning of these tokens as the context has, in this sequence or (ContextOptions.keepPrefixes) in pages
+     * that were kept, but no more than `most`; gives their number. Run the rest then, one token at least.
+     */
+    public int reusePrefix(int sequence, int[] tokens, int most) {
+        return (int) Native.whole("ember_context_sequence_reuse", handle, Native.unsigned("sequence", sequence), tokens,
+                (long) Native.unsigned("most", most));
+    }
+
+    /** Forgets `drop` tokens behind the first `keep` of a sequence; those behind them move forward. */
+    public void shift(int sequence, int keep, int drop) {
+        call("ember_context_sequence_shift", Native.unsigned("sequence", sequence), Native.unsigned("keep", keep), Native.unsigned("drop", drop));
+    }
+
+    private static int stated(int sequence) {
+        return sequence == ALL_SEQUENCES ? sequence : Native.unsigned("sequence", sequence);
+    }
+
+    /** A sequence as bytes, or all (ALL_SEQUENCES), for `loadState`, in another process too. */
     public byte[] saveState(int sequence) {
-        try (var arena = Arena.ofConfined()) {
-            return handle.use(c -> Native.filled(arena, JAVA_BYTE, 0, "ember_context_state_save", c,
-                    Native.unsigned("sequence", sequence)).toArray(JAVA_BYTE));
-        }
+        return Native.bytes(0, "ember_context_state_save", handle, stated(sequence));
     }
 
     /** Makes a sequence what `saveState` gave, of the same model. On an error all is as it was. */
     public void loadState(int sequence, byte[] state) {
-        try (var arena = Arena.ofConfined()) {
-            call("ember_context_state_load", Native.unsigned("sequence", sequence), arena.allocateFrom(JAVA_BYTE, state),
-                    (long) state.length);
-        }
+        call("ember_context_state_load", stated(sequence), state);
     }
 
     /** As saveState, to a file; one that was there before stays as it was when that fails. */
     public void saveState(int sequence, String path) {
-        try (var arena = Arena.ofConfined()) {
-            var text = Native.utf8(arena, path);
-            call("ember_context_state_save_file", Native.unsigned("sequence", sequence), text, text.byteSize());
-        }
+        call("ember_context_state_save_file", stated(sequence), path);
     }
 
     /** As loadState, from a file. */
     public void loadState(int sequence, String path) {
-        try (var arena = Arena.ofConfined()) {
-            var text = Native.utf8(arena, path);
-            call("ember_context_state_load_file", Native.unsigned("sequence", sequence), text, text.byteSize());
+        call("ember_context_state_load_file", stated(sequence), path);
+    }
+
+    /** As saveState, part by part to a stream; no copy is held. */
+    public void saveState(int sequence, OutputStream to) throws IOException {
+        stream("ember_context_state_write", sequence, new Callback(FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS), 1, values -> {
+            try {
+                to.write(Callback.at(values[0], (long) values[1]).toArray(JAVA_BYTE));
+                return 0;
+            } catch (IOException e) {
+                throw new UncheckedIOException(e);
+            }
+        }));
+    }
+
+    /** As loadState, from a stream, which is read to its end. */
+    public void loadState(int sequence, InputStream from) throws IOException {
+        stream("ember_context_state_read", sequence, new Callback(FunctionDescriptor.of(JAVA_LONG, ADDRESS, JAVA_LONG, ADDRESS), -1L, values -> {
+            try {
+                var bytes = from.readNBytes((int) Math.min((long) values[1], 1 << 20));
+                MemorySegment.copy(bytes, 0, Callback.at(values[0], bytes.length), JAVA_BYTE, 0, bytes.length);
+                return (long) bytes.length;
+            } catch (IOException e) {
+                throw new UncheckedIOException(e);
+            }
+        }));
+    }
+
+    private void stream(String function, int sequence, Callback callback) throws IOException {
+        try {
+            call(function, stated(sequence), callback.pointer, MemorySegment.NULL);
+        } catch (EmberException refused) {
+            try {
+                callback.check();
+            } catch (UncheckedIOException e) {
+                throw e.getCause();
+            }
+            throw refused;
         }
     }
 
     /** How likely a continuation is behind a prompt; scoring many continuations of one prompt runs the prompt once. */
     public Score score(String prompt, String continuation) {
-        try (var arena = Arena.ofConfined()) {
-            var before = Native.utf8(arena, prompt);
-            var behind = Native.utf8(arena, continuation);
-            var needed = arena.allocate(JAVA_LONG);
-            var result = Native.allocate(arena, Native.SCORE_RESULT);
-            for (long room = behind.byteSize() + 8;; room = needed.get(JAVA_LONG, 0)) {
-                var scores = arena.allocate(Native.TOKEN_SCORE, room);
-                try {
-                    call("ember_score", before, before.byteSize(), behind, behind.byteSize(), MemorySegment.NULL, scores, room, needed, result);
-                } catch (EmberException tooSmall) {
-                    if (tooSmall.status() != 9) throw tooSmall; // EMBER_E_BUFFER_TOO_SMALL
-                    continue;
-                }
-                var tokens = scores.elements(Native.TOKEN_SCORE).limit(needed.get(JAVA_LONG, 0)).map(one -> new Score.Token(
+        return score(0, prompt, continuation);
+    }
+
+    /** As before, in another sequence. */
+    public Score score(int sequence, String prompt, String continuation) {
+        return score(sequence, 4L * continuation.length() + 8, "ember_score", prompt, continuation);
+    }
+
+    /** As before, for tokens, to which nothing is added. */
+    public Score score(int sequence, int[] prompt, int[] continuation) {
+        var all = Arrays.copyOf(prompt, prompt.length + continuation.length);
+        System.arraycopy(continuation, 0, all, prompt.length, continuation.length);
+        return score(sequence, continuation.length, "ember_score_tokens", all, (long) prompt.length);
+    }
+
+    private Score score(int sequence, long room, String function, Object... texts) {
+        try (var how = new Options().sequence(sequence).handle()) {
+            var all = Arrays.copyOf(with(texts), texts.length + 2);
+            all[texts.length + 1] = how;
+            return Native.filled(Native.TOKEN_SCORE, room, Native.SCORE_RESULT, filled -> {
+                var tokens = filled.buffer().elements(Native.TOKEN_SCORE).map(one -> new Score.Token(
                         one.get(JAVA_INT, 0), one.get(JAVA_FLOAT, 4), one.get(JAVA_INT, 8))).toList();
-                return new Score(tokens, result.get(JAVA_DOUBLE, Native.offset(Native.SCORE_RESULT, "logprob")),
-                        Native.number(result, Native.SCORE_RESULT, "n_prompt"), Native.number(result, Native.SCORE_RESULT, "n_reused"),
-                        Native.number(result, Native.SCORE_RESULT, "is_greedy") != 0);
-            }
+                var result = filled.behind();
+                return new Score(tokens, result.real("logprob"), result.number("n_prompt"), result.number("n_reused"), result.truth("is_greedy"));
+            }, function, all);
         }
+    }
+
+    /** Has the token end what the context computes from now on, from another thread; null: none does. */
+    public void cancelToken(CancelToken token) {
+        call("ember_context_set_cancel_token", token == null ? null : token.handle);
+    }
+
+    /** The options in force. */
+    public Info info() {
+        return Native.struct(Native.CONTEXT_INFO, Info::of, "ember_context_info_get", handle);
     }
 
     /** Bytes that the context takes, and its model. */
     public Memory memory() {
-        try (var arena = Arena.ofConfined()) {
-            return Memory.of(arena, raw -> call("ember_context_memory", raw));
-        }
+        return Native.struct(Native.MEMORY, Memory::of, "ember_context_memory", handle);
+    }
+
+    /** What the context has run, and how long that took. */
+    public Timings timings() {
+        return Native.struct(Native.TIMINGS, raw -> new Timings(raw.time("load_ns"), raw.whole("n_prefill"), raw.time("prefill_ns"),
+                raw.whole("n_decode"), raw.time("decode_ns"), raw.whole("n_embed"), raw.time("embed_ns"), raw.whole("n_replay"),
+                raw.time("replay_ns")), "ember_context_timings_get", handle);
+    }
+
+    /** Sets the counters of `timings` to 0; `load` stays. */
+    public void resetTimings() {
+        call("ember_context_timings_reset");
     }
 
     /** Calls a function of the context. */
     private void call(String function, Object... arguments) {
-        try (var arena = Arena.ofConfined()) {
-            use(c -> {
-                var all = new Object[arguments.length + 1];
-                System.arraycopy(arguments, 0, all, 1, arguments.length);
-                all[0] = c;
-                Native.call(arena, function, all);
-                return null;
-            });
-        }
+        Native.call(function, with(arguments));
     }
 
-    <T> T use(Function<MemorySegment, T> f) {
-        return handle.use(f);
+    /** The context, and these. */
+    private Object[] with(Object... arguments) {
+        var all = new Object[arguments.length + 1];
+        System.arraycopy(arguments, 0, all, 1, arguments.length);
+        all[0] = handle;
+        return all;
+    }
+
+    Handle handle() {
+        return handle;
     }
 
     /** Frees the context, once what is running with it has ended. */

@@ -2,8 +2,9 @@ package ember;
 
 import static java.lang.foreign.ValueLayout.*;
 
-import java.lang.foreign.Arena;
+import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.MemorySegment;
+import java.time.Duration;
 import java.util.Spliterators;
 import java.util.function.Consumer;
 import java.util.stream.Stream;
@@ -24,40 +25,72 @@ public final class Conversation implements AutoCloseable {
      * @param reusedTokens of these, those that the context held already
      * @param generatedTokens tokens generated
      * @param thinkingTokens of these, those of thoughts
-     * @param droppedTurns turns that were dropped for room before the reply
+     * @param droppedTurns turns that were dropped before the reply, because the conversation had become too long
      * @param forgottenTokens tokens that the context forgot with them, without running what stands behind them again
+     * @param prefill time spent on the prompt
+     * @param decode time spent on the generated tokens
      * @param finish why the reply ended; null while it is under way
      */
     public record Usage(int promptTokens, int reusedTokens, int generatedTokens, int thinkingTokens, int droppedTurns, int forgottenTokens,
-            Event.Finish finish) {}
+            Duration prefill, Duration decode, Event.Finish finish) {}
+
+    /** Says what is dropped where a conversation becomes too long. */
+    @FunctionalInterface
+    public interface OnFull {
+        /** How many turns are dropped, the oldest first; 0 ends the reply. Asked again where that was not enough. */
+        int drop(int tokens, int positions, int turns);
+    }
 
     private final Handle context;
     private final Handle cancel;
     private final Handle sampler;
+    private final boolean hasOwnSampler;
     private final Handle handle;
+    private Callback onFull;
 
-    Conversation(Handle context, String create, byte[] source, ChatOptions chat, Options options) {
+    /** `source` is a text or bytes. */
+    Conversation(Handle context, String create, Object source, ChatOptions chat, Options options) {
         this.context = context;
-        try (var arena = Arena.ofConfined()) {
-            cancel = new Handle("token", Native.made(arena, "ember_cancel_token_new"), "ember_cancel_token_free");
-            sampler = options.sampler(arena);
-            var bytes = arena.allocateFrom(JAVA_BYTE, source);
-            try (var how = chat.handle(arena); var generate = cancel.use(t -> options.handle(arena, t, false))) {
-                handle = new Handle("conversation", context.use(c -> how.use(o -> generate.use(
-                        g -> Native.made(arena, create, c, bytes, bytes.byteSize(), o, g)))), "ember_conversation_free");
-            }
+        cancel = CancelToken.made();
+        sampler = options.sampler();
+        hasOwnSampler = !options.hasSampler();
+        try (var how = chat.handle(); var generate = options.handle(cancel, false)) {
+            handle = made(Native.made(create, context, source, how, generate));
+        } catch (RuntimeException e) {
+            closeRest();
+            throw e;
         }
     }
 
+    private Conversation(Conversation other, int sequence) {
+        handle = made(Native.made("ember_conversation_fork", other.handle, Native.unsigned("sequence", sequence)));
+        context = other.context;
+        cancel = other.cancel.share();
+        hasOwnSampler = other.hasOwnSampler;
+        sampler = other.sampler == null ? null : hasOwnSampler ? Sampler.copy(other.sampler) : other.sampler.share();
+    }
+
+    private static Handle made(MemorySegment pointer) {
+        return new Handle("conversation", pointer, "ember_conversation_free");
+    }
+
+    /**
+     * The same conversation in another sequence of the context, which gets what this one's holds: both go on by themselves. What onFull was given
+     * is not copied.
+     */
+    public Conversation fork(int sequence) {
+        return new Conversation(this, sequence);
+    }
+
     /** Calls a function of the conversation; the context is not freed meanwhile. */
-    private void call(Arena arena, String name, Object... arguments) {
-        context.use(c -> handle.use(p -> {
+    private void call(String name, Object... arguments) {
+        context.use(c -> {
             var all = new Object[arguments.length + 1];
             System.arraycopy(arguments, 0, all, 1, arguments.length);
-            all[0] = p;
-            Native.call(arena, name, all);
+            all[0] = handle;
+            Native.call(name, all);
             return null;
-        }));
+        });
     }
 
     /** Adds a message without having it answered: the result of a tool, say. */
@@ -67,10 +100,7 @@ public final class Conversation implements AutoCloseable {
 
     /** As before, for a JSON object, which may have tool calls and what else the template looks at. */
     public void addJson(String message) {
-        try (var arena = Arena.ofConfined()) {
-            var text = Native.utf8(arena, message);
-            call(arena, "ember_conversation_add", text, text.byteSize());
-        }
+        call("ember_conversation_add", message);
     }
 
     /**
@@ -79,24 +109,25 @@ public final class Conversation implements AutoCloseable {
      * meanwhile ends it with an event whose `finish` is CANCELLED, and stays interrupted.
      */
     public Stream<ReplyEvent> send(String message) {
-        try (var arena = Arena.ofConfined()) {
-            var text = Native.utf8(arena, message);
-            run("ember_cancel_token_reset");
-            if (sampler == null) call(arena, "ember_conversation_begin", text, text.byteSize(), MemorySegment.NULL);
-            else sampler.use(s -> {
-                call(arena, "ember_conversation_begin", text, text.byteSize(), s);
-                return null;
-            });
-        }
+        CancelToken.reset(cancel);
+        checked(() -> call("ember_conversation_begin", message, sampler));
         var reply = new Reply();
         return StreamSupport.stream(reply, false).onClose(reply::close);
     }
 
-    private void run(String name) {
-        cancel.use(t -> {
-            Native.run(name, t);
-            return null;
-        });
+    /** Throws what a function of Java's threw that C called, in place of what came of it. */
+    private void checked(Runnable call) {
+        try {
+            call.run();
+        } catch (EmberException e) {
+            check();
+            throw e;
+        }
+    }
+
+    private void check() {
+        if (onFull != null) onFull.check();
+        if (sampler != null) sampler.check();
     }
 
     /** A reply under way: the source of a stream of events. */
@@ -110,14 +141,11 @@ public final class Conversation implements AutoCloseable {
         @Override
         public boolean tryAdvance(Consumer<? super ReplyEvent> action) {
             if (ended) return false;
-            if (Thread.currentThread().isInterrupted()) run("ember_cancel_token_cancel");
+            if (Thread.currentThread().isInterrupted()) CancelToken.cancel(cancel);
             ReplyEvent event;
-            try (var arena = Arena.ofConfined()) {
-                var raw = Native.allocate(arena, Native.CHAT_EVENT);
-                event = context.use(c -> handle.use(p -> {
-                    Native.call(arena, "ember_conversation_next", p, raw);
-                    return ReplyEvent.of(raw); // whose memory is the conversation's
-                }));
+            try {
+                event = context.use(c -> Native.struct(Native.CHAT_EVENT, ReplyEvent::of, "ember_conversation_next", handle));
+                if (event.finish() == Event.Finish.CANCELLED) check();
             } catch (RuntimeException e) {
                 close();
                 throw e;
@@ -130,65 +158,59 @@ public final class Conversation implements AutoCloseable {
         void close() {
             if (ended) return;
             ended = true;
-            if (handle.isClosed()) return;
-            try (var arena = Arena.ofConfined()) {
-                call(arena, "ember_conversation_abandon");
-            }
+            if (!handle.isClosed()) call("ember_conversation_abandon");
         }
     }
 
     /** Forgets the last turn: the user's last message and all behind it. */
     public void undo() {
-        try (var arena = Arena.ofConfined()) {
-            call(arena, "ember_conversation_undo");
-        }
+        call("ember_conversation_undo");
     }
 
     /** All messages so far as a JSON array, those that were dropped included. */
     public String messages() {
-        try (var arena = Arena.ofConfined()) {
-            return Native.text(handle.use(p -> Native.filled(arena, JAVA_BYTE, 4096, "ember_conversation_messages", p)));
-        }
+        return Native.text(4096, "ember_conversation_messages", handle);
     }
 
     /** The conversation as bytes, for `Context.conversation`. */
     public byte[] save() {
-        try (var arena = Arena.ofConfined()) {
-            return handle.use(p -> Native.filled(arena, JAVA_BYTE, 8192, "ember_conversation_save", p).toArray(JAVA_BYTE));
-        }
+        return Native.bytes(8192, "ember_conversation_save", handle);
     }
 
     /** What the last reply took. */
     public Usage usage() {
-        try (var arena = Arena.ofConfined()) {
-            var raw = Native.allocate(arena, Native.USAGE);
-            call(arena, "ember_conversation_usage_get", raw);
-            int finish = Native.number(raw, Native.USAGE, "finish_reason");
-            return new Usage(Native.number(raw, Native.USAGE, "n_prompt"), Native.number(raw, Native.USAGE, "n_reused"),
-                    Native.number(raw, Native.USAGE, "n_generated"), Native.number(raw, Native.USAGE, "n_thinking"),
-                    Native.number(raw, Native.USAGE, "n_dropped_turns"), Native.number(raw, Native.USAGE, "n_forgotten"),
-                    finish < 0 ? null : Event.Finish.values()[finish]);
-        }
+        return Native.struct(Native.USAGE, raw -> new Usage(raw.number("n_prompt"), raw.number("n_reused"), raw.number("n_generated"),
+                raw.number("n_thinking"), raw.number("n_dropped_turns"), raw.number("n_forgotten"), raw.time("prefill_ns"),
+                raw.time("decode_ns"), raw.finish()), "ember_conversation_usage_get", handle);
     }
 
     /** Ends a thought after n tokens; 0: none does. */
     public void setThinkingBudget(int n) {
-        try (var arena = Arena.ofConfined()) {
-            call(arena, "ember_conversation_set_thinking_budget", Native.unsigned("n", n));
-        }
+        call("ember_conversation_set_thinking_budget", Native.unsigned("n", n));
     }
 
     /** What happens where the conversation becomes too long, and how many tokens must be free for a reply; 0: as many as it may have. */
     public void setWhenFull(WhenFull when, int reserve) {
-        try (var arena = Arena.ofConfined()) {
-            call(arena, "ember_conversation_set_when_full", when.ordinal(), Native.unsigned("reserve", reserve));
-        }
+        call("ember_conversation_set_when_full", when.ordinal(), Native.unsigned("reserve", reserve));
+    }
+
+    /** Has `onFull` say what is dropped where the conversation becomes too long, in `send`; null: as few turns as need be. */
+    public void setOnFull(OnFull onFull) {
+        var callback = onFull == null ? null : new Callback(FunctionDescriptor.of(JAVA_INT, JAVA_INT, JAVA_INT, JAVA_INT, ADDRESS), 0,
+                values -> Native.unsigned("what onFull gives", onFull.drop((int) values[0], (int) values[1], (int) values[2])));
+        call("ember_conversation_set_on_full", callback == null ? MemorySegment.NULL : callback.pointer, MemorySegment.NULL);
+        this.onFull = callback;
     }
 
     /** Frees the conversation, once a call that is using it has ended. */
     @Override
-    public void close() {
+    public synchronized void close() {
+        if (handle.isClosed()) return;
         handle.close();
+        closeRest();
+    }
+
+    private void closeRest() {
         if (sampler != null) sampler.close();
         cancel.close();
     }

@@ -1,9 +1,7 @@
 package ember;
 
-import java.lang.foreign.Arena;
-
 /** How to embed. */
-public final class EmbedOptions {
+public final class EmbedOptions extends Settings<EmbedOptions> {
     /** Which hidden states of a text make its vector. */
     public enum Pooling {
         /** What the model file says, or the mean where it says nothing. */
@@ -29,39 +27,37 @@ public final class EmbedOptions {
     }
 
     private Pooling pooling = Pooling.AUTO;
-    private Boolean normalize;
-    private boolean truncate;
     private int dimensions;
-    private String prompt = "";
+
+    public EmbedOptions() {
+        super("ember_embed_options");
+    }
 
     /** Which hidden states make a text's vector; by default AUTO. */
     public EmbedOptions pooling(Pooling pooling) {
         this.pooling = pooling;
-        return this;
+        return set("ember_embed_options_set_pooling", pooling.number());
     }
 
     /** Whether each vector is scaled to length 1; by default where the model does, and not for one vector per token. */
     public EmbedOptions normalize(boolean normalize) {
-        this.normalize = normalize;
-        return this;
+        return set("ember_embed_options_set_normalize", normalize);
     }
 
     /** Whether a text that is too long is cut instead of refused; by default false. */
     public EmbedOptions truncate(boolean truncate) {
-        this.truncate = truncate;
-        return this;
+        return set("ember_embed_options_set_truncate", truncate);
     }
 
     /** How many numbers of each vector are kept, the first ones; 0: all. */
     public EmbedOptions dimensions(int n) {
         dimensions = Native.unsigned("dimensions", n);
-        return this;
+        return set("ember_embed_options_set_dimensions", (long) n);
     }
 
     /** The name of a prompt of the model's that each text stands behind, such as "query"; by default the model's default prompt. */
     public EmbedOptions prompt(String name) {
-        prompt = name;
-        return this;
+        return set("ember_embed_options_set_prompt", name);
     }
 
     /** Numbers of a model's vector before `dimensions` of them are kept. */
@@ -72,18 +68,5 @@ public final class EmbedOptions {
     /** Numbers of a model's vector. */
     int width(ModelInfo info) {
         return dimensions > 0 ? dimensions : whole(info);
-    }
-
-    Handle handle(Arena arena) {
-        var handle = new Handle("options", Native.made(arena, "ember_embed_options_new"), "ember_embed_options_free");
-        return handle.use(o -> {
-            Native.call(arena, "ember_embed_options_set_pooling", o, pooling.number());
-            if (normalize != null) Native.call(arena, "ember_embed_options_set_normalize", o, normalize.booleanValue());
-            Native.call(arena, "ember_embed_options_set_truncate", o, truncate);
-            Native.call(arena, "ember_embed_options_set_dimensions", o, (long) dimensions);
-            var name = Native.utf8(arena, prompt);
-            Native.call(arena, "ember_embed_options_set_prompt", o, name, name.byteSize());
-            return handle;
-        });
     }
 }

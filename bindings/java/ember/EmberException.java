@@ -14,4 +14,9 @@ public final class EmberException extends RuntimeException {
     public int status() {
         return status;
     }
+
+    /** The name of the status in ember.h, for example EMBER_E_IO. */
+    public String statusName() {
+        return status == 0 ? "CLOSED" : Native.text("ember_status_name", status);
+    }
 }

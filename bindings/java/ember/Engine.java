@@ -1,9 +1,7 @@
 package ember;
 
-import static java.lang.foreign.ValueLayout.*;
-
-import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.time.Duration;
 import java.util.Spliterators;
 import java.util.function.Consumer;
 import java.util.stream.Stream;
@@ -19,16 +17,26 @@ public final class Engine implements AutoCloseable {
      *
      * @param submitted requests taken
      * @param refused requests that found the queue full
-     * @param finished requests that have ended, those that were cancelled and those that failed included
+     * @param finished requests that ended by themselves, by a stop text, or in a full context
+     * @param cancelled requests that were cancelled, or ended by their time limit
+     * @param failed requests that an error ended
+     * @param preempted how often a request gave its pages up for others and was run again later
      * @param promptTokens tokens of prompts
      * @param reusedTokens of these, those that the cache held already
+     * @param prefilledTokens tokens of prompts that were run
      * @param generatedTokens tokens generated
-     * @param tokensPerSecond tokens generated, of late
+     * @param steps steps that ran something
+     * @param busy time spent in steps
+     * @param tokensPerSecond tokens generated for each second of that
+     * @param cacheHitRate reusedTokens for each of promptTokens
      * @param queued requests that wait
      * @param active requests that run
+     * @param pages pages of the KV cache
+     * @param freePages pages that no request has
      */
-    public record Metrics(long submitted, long refused, long finished, long promptTokens, long reusedTokens, long generatedTokens,
-            double tokensPerSecond, int queued, int active) {}
+    public record Metrics(long submitted, long refused, long finished, long cancelled, long failed, long preempted, long promptTokens,
+            long reusedTokens, long prefilledTokens, long generatedTokens, long steps, Duration busy, double tokensPerSecond,
+            double cacheHitRate, int queued, int active, int pages, int freePages) {}
 
     private static final int SLICE_MS = 50; // how long it takes at most to see that a thread is interrupted
 
@@ -44,25 +52,21 @@ public final class Engine implements AutoCloseable {
      * meanwhile ends it with an event whose `finish` is CANCELLED. Options.sequence, reusePrefix, lookup and draft mean nothing here.
      */
     public Stream<Event> submit(String prompt, Options options) {
-        try (var arena = Arena.ofConfined()) {
-            var text = Native.utf8(arena, prompt);
-            return submit(arena, "ember_engine_submit", text, text.byteSize(), options);
-        }
+        return submit("ember_engine_submit", prompt, options);
     }
 
     /** As before for a prompt of tokens, such as Model.tokenizeChat gives, to which nothing is added. */
     public Stream<Event> submit(int[] prompt, Options options) {
-        try (var arena = Arena.ofConfined()) {
-            return submit(arena, "ember_engine_submit_tokens", arena.allocateFrom(JAVA_INT, prompt), prompt.length, options);
-        }
+        return submit("ember_engine_submit_tokens", prompt, options);
     }
 
-    private Stream<Event> submit(Arena arena, String function, MemorySegment prompt, long n, Options options) {
-        try (var how = options.handle(arena, MemorySegment.NULL, false); var sampler = options.sampler(arena)) {
-            var pointer = handle.use(e -> how.use(o -> sampler == null
-                    ? Native.made(arena, function, e, prompt, n, o, MemorySegment.NULL, MemorySegment.NULL, MemorySegment.NULL)
-                    : sampler.use(s -> Native.made(arena, function, e, prompt, n, o, s, MemorySegment.NULL, MemorySegment.NULL))));
-            var request = new Request(pointer);
+    private Stream<Event> submit(String function, Object prompt, Options options) {
+        try (var how = options.handle(null, false); var sampler = options.sampler()) {
+            // A step may be under way when the request is freed, and still call them.
+            if (!Sampler.callbacks(sampler).isEmpty()) {
+                throw new IllegalArgumentException("a request of an engine takes no candidates: use Context.generate");
+            }
+            var request = new Request(Native.made(function, handle, prompt, how, sampler, null, null));
             return StreamSupport.stream(request, false).onClose(request::close);
         }
     }
@@ -81,16 +85,13 @@ public final class Engine implements AutoCloseable {
         public boolean tryAdvance(Consumer<? super Event> action) {
             if (ended) return false;
             Event event = null;
-            try (var arena = Arena.ofConfined()) {
-                var raw = Native.allocate(arena, Native.EVENT);
+            try {
                 while (event == null) {
-                    boolean interrupted = Thread.currentThread().isInterrupted();
-                    event = request.use(r -> {
-                        if (interrupted) Native.run("ember_request_cancel", r);
-                        Native.call(arena, "ember_request_next", r, SLICE_MS, raw);
-                        if (Native.number(raw, Native.EVENT, "kind") == 3) return null; // EMBER_EVENT_NONE
-                        return Generation.event(raw, () -> Usage.of(arena, u -> Native.call(arena, "ember_request_usage", r, u)));
-                    });
+                    if (Thread.currentThread().isInterrupted()) request.run("ember_request_cancel");
+                    event = Native.struct(Native.EVENT, raw -> {
+                        if (raw.number("kind") == 3) return null; // EMBER_EVENT_NONE
+                        return Event.of(raw, () -> Usage.of("ember_request_usage", request));
+                    }, "ember_request_next", request, SLICE_MS);
                 }
             } catch (RuntimeException e) {
                 close();
@@ -109,19 +110,16 @@ public final class Engine implements AutoCloseable {
 
     /** What the engine has done. */
     public Metrics metrics() {
-        try (var arena = Arena.ofConfined()) {
-            return handle.use(e -> {
-                var raw = Native.allocate(arena, Native.METRICS);
-                Native.call(arena, "ember_engine_metrics_get", e, raw);
-                return new Metrics(n(raw, "n_submitted"), n(raw, "n_refused"), n(raw, "n_finished"), n(raw, "n_prompt"), n(raw, "n_reused"),
-                        n(raw, "n_generated"), raw.get(JAVA_DOUBLE, Native.offset(Native.METRICS, "tokens_per_s")),
-                        Native.number(raw, Native.METRICS, "n_queued"), Native.number(raw, Native.METRICS, "n_active"));
-            });
-        }
+        return Native.struct(Native.METRICS, raw -> new Metrics(raw.whole("n_submitted"), raw.whole("n_refused"), raw.whole("n_finished"),
+                raw.whole("n_cancelled"), raw.whole("n_failed"), raw.whole("n_preempted"), raw.whole("n_prompt"), raw.whole("n_reused"),
+                raw.whole("n_prefilled"), raw.whole("n_generated"), raw.whole("n_steps"), raw.time("busy_ns"), raw.real("tokens_per_s"),
+                raw.real("cache_hit_rate"), raw.number("n_queued"), raw.number("n_active"), raw.number("n_pages"),
+                raw.number("n_free_pages")), "ember_engine_metrics_get", handle);
     }
 
-    private static long n(MemorySegment raw, String field) {
-        return raw.get(JAVA_LONG, Native.offset(Native.METRICS, field));
+    /** The options in force in the engine's context: positions are those of each request, sequences how many run together. */
+    public Context.Info info() {
+        return Native.struct(Native.CONTEXT_INFO, Context.Info::of, "ember_engine_info_get", handle);
     }
 
     /** Cancels all requests and frees the engine; events that were not taken stay. */

@@ -1,12 +1,13 @@
 package ember;
 
 import java.util.List;
+import java.util.function.Supplier;
 
 /**
- * What happens in a generation: a token, or the end.
+ * What happens in a generation: the prompt's text (Options.echo), a token, or the end.
  *
  * @param text new text, of whole code points, perhaps none; the texts of all events in a row are the whole text
- * @param token the token, or -1 at the end
+ * @param token the token, or -1 for the prompt and at the end
  * @param logprob its log-probability, or NaN when not asked for
  * @param top the likeliest tokens at its place, the likeliest first, as many as Options.topLogprobs says
  * @param finish why the generation ended; null before
@@ -27,6 +28,19 @@ public record Event(String text, int token, float logprob, List<Likely> top, Fin
 
     /** How far a text is: there is no constraint, no trigger came, the text was cut off, or it is what it has to be. */
     public enum Progress { NONE, WAITING, UNFINISHED, COMPLETE }
+
+    /** What the library wrote; `usage` gives that of an end. */
+    static Event of(Native.Struct raw, Supplier<Usage> usage) {
+        var finish = raw.finish();
+        var did = finish == null ? null : usage.get();
+        var top = raw.elements("tops", "n_tops", Native.LIKELY).map(one -> new Likely(one.number("token"), one.single("logprob"))).toList();
+        return new Event(raw.text("text"), raw.number("token"), raw.single("logprob"), top, finish, did == null ? null : did.progress(), did);
+    }
+
+    /** Whether this is the prompt's text. */
+    public boolean isEcho() {
+        return token == -1 && finish == null;
+    }
 
     /** Whether this is the last event. */
     public boolean isEnd() {

@@ -1,9 +1,6 @@
 package ember;
 
-import java.lang.foreign.MemorySegment;
 import java.util.OptionalInt;
-
-import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
 /**
  * The dimensions of a model.
@@ -16,8 +13,17 @@ import static java.lang.foreign.ValueLayout.JAVA_LONG;
  * @param vectorLength numbers of a text's vector: embeddingLength, but in models with dense modules behind the pooling
  * @param prompts prompts for texts to be embedded, by their names (EmbedOptions.prompt)
  * @param layers layers
+ * @param heads query heads
+ * @param kvHeads heads of keys and values
+ * @param headLength length of a head's vector
+ * @param feedForwardLength width of the feed-forward block
+ * @param experts experts of a layer; 0: there are none
+ * @param expertsUsed experts of a token
  * @param bos beginning of a sequence
  * @param eos end of a sequence
+ * @param eot end of a turn
+ * @param unk for what no other stands for
+ * @param pad padding
  * @param hasTokenizer whether the file has a tokenizer
  * @param isCausal true: gives logits; false: an encoder, which gives embeddings only
  * @param pooling how embeddings are pooled, as the file says; AUTO when it says nothing
@@ -25,19 +31,16 @@ import static java.lang.foreign.ValueLayout.JAVA_LONG;
  */
 public record ModelInfo(
         long parameters, long fileSize, int vocabularySize, int trainedContext, int embeddingLength, int vectorLength, int prompts,
-        int layers, OptionalInt bos, OptionalInt eos, boolean hasTokenizer, boolean isCausal, EmbedOptions.Pooling pooling,
-        boolean hasChatTemplate) {
-    static ModelInfo of(MemorySegment raw) {
-        return new ModelInfo(
-                raw.get(JAVA_LONG, Native.offset(Native.MODEL_INFO, "n_params")),
-                raw.get(JAVA_LONG, Native.offset(Native.MODEL_INFO, "file_size")),
-                n(raw, "n_vocab"), n(raw, "n_ctx_train"), n(raw, "n_embd"), n(raw, "n_embd_out"), n(raw, "n_prompts"),
-                n(raw, "n_layer"), token(n(raw, "bos_token")), token(n(raw, "eos_token")), n(raw, "has_tokenizer") != 0,
-                n(raw, "causal") != 0, EmbedOptions.Pooling.of(n(raw, "pooling")), n(raw, "has_chat_template") != 0);
-    }
-
-    private static int n(MemorySegment raw, String field) {
-        return Native.number(raw, Native.MODEL_INFO, field);
+        int layers, int heads, int kvHeads, int headLength, int feedForwardLength, int experts, int expertsUsed, OptionalInt bos,
+        OptionalInt eos, OptionalInt eot, OptionalInt unk, OptionalInt pad, boolean hasTokenizer, boolean isCausal,
+        EmbedOptions.Pooling pooling, boolean hasChatTemplate) {
+    static ModelInfo of(Native.Struct raw) {
+        return new ModelInfo(raw.whole("n_params"), raw.whole("file_size"), raw.number("n_vocab"), raw.number("n_ctx_train"),
+                raw.number("n_embd"), raw.number("n_embd_out"), raw.number("n_prompts"), raw.number("n_layer"), raw.number("n_head"),
+                raw.number("n_head_kv"), raw.number("head_dim"), raw.number("n_ff"), raw.number("n_expert"), raw.number("n_expert_used"),
+                token(raw.number("bos_token")), token(raw.number("eos_token")), token(raw.number("eot_token")), token(raw.number("unk_token")),
+                token(raw.number("pad_token")), raw.truth("has_tokenizer"), raw.truth("causal"),
+                EmbedOptions.Pooling.of(raw.number("pooling")), raw.truth("has_chat_template"));
     }
 
     /** EMBER_TOKEN_NONE is -1 as an int. */

@@ -1,7 +1,5 @@
 package ember;
 
-import java.lang.foreign.MemorySegment;
-
 /**
  * A piece of a reply.
  *
@@ -21,12 +19,9 @@ public record ReplyEvent(Kind kind, String text, int index, String name, String 
     public enum Kind { NONE, TEXT, THINKING, CALL_BEGIN, CALL_ARGUMENTS, CALL_DONE, CALL_BROKEN, END }
 
     /** A copy of an ember_chat_event. */
-    static ReplyEvent of(MemorySegment raw) {
-        int finish = Native.number(raw, Native.CHAT_EVENT, "finish_reason");
-        return new ReplyEvent(Kind.values()[Native.number(raw, Native.CHAT_EVENT, "kind")], Native.text(raw, Native.CHAT_EVENT, "text"),
-                Native.number(raw, Native.CHAT_EVENT, "index"), Native.text(raw, Native.CHAT_EVENT, "name"),
-                Native.text(raw, Native.CHAT_EVENT, "id"), Native.text(raw, Native.CHAT_EVENT, "reason"),
-                finish < 0 ? null : Event.Finish.values()[finish]);
+    static ReplyEvent of(Native.Struct raw) {
+        return new ReplyEvent(Kind.values()[raw.number("kind")], raw.text("text"), raw.number("index"), raw.text("name"), raw.text("id"),
+                raw.text("reason"), raw.finish());
     }
 
     /** Whether it is more of the answer. */

@@ -1,8 +1,5 @@
 package ember;
 
-import static java.lang.foreign.ValueLayout.*;
-
-import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.OptionalInt;
 
@@ -23,10 +20,12 @@ public final class Tokenizer implements AutoCloseable {
      * @param fimPrefix before the text that a gap comes behind
      * @param fimSuffix before the text that comes behind the gap
      * @param fimMiddle where the gap is filled
+     * @param fimRepository before the name of a repository
+     * @param fimFile before the name of a file
      */
     public record Info(int vocabularySize, OptionalInt bos, OptionalInt eos, OptionalInt eot, OptionalInt unk, OptionalInt pad,
             boolean addsBos, boolean addsEos, boolean hasChatTemplate, OptionalInt fimPrefix, OptionalInt fimSuffix,
-            OptionalInt fimMiddle) {}
+            OptionalInt fimMiddle, OptionalInt fimRepository, OptionalInt fimFile) {}
 
     private final Handle handle;
 
@@ -36,107 +35,70 @@ public final class Tokenizer implements AutoCloseable {
 
     /** Loads a tokenizer without a model, of a GGUF file, which need not have tensors, of a Hugging Face folder, or of a tokenizer.json. */
     public static Tokenizer load(String path) {
-        try (var arena = Arena.ofConfined()) {
-            var text = Native.utf8(arena, path);
-            return new Tokenizer(Native.made(arena, "ember_tokenizer_load", text, text.byteSize()));
-        }
+        return new Tokenizer(Native.made("ember_tokenizer_load", path));
     }
 
     /** Loads one from the bytes of a GGUF file or of a tokenizer.json. */
     public static Tokenizer load(byte[] bytes) {
-        try (var arena = Arena.ofConfined()) {
-            var data = arena.allocateFrom(JAVA_BYTE, bytes);
-            return new Tokenizer(Native.made(arena, "ember_tokenizer_load_buffer", data, data.byteSize()));
-        }
+        return new Tokenizer(Native.made("ember_tokenizer_load_buffer", bytes));
     }
 
     /** What is known of the tokens. */
     public Info info() {
-        try (var arena = Arena.ofConfined()) {
-            return handle.use(t -> {
-                var raw = Native.allocate(arena, Native.TOKENIZER_INFO);
-                Native.call(arena, "ember_tokenizer_info_get", t, raw);
-                return new Info(n(raw, "n_vocab"), token(raw, "bos"), token(raw, "eos"), token(raw, "eot"), token(raw, "unk"),
-                        token(raw, "pad"), n(raw, "add_bos") != 0, n(raw, "add_eos") != 0, n(raw, "has_chat_template") != 0,
-                        token(raw, "fim_prefix"), token(raw, "fim_suffix"), token(raw, "fim_middle"));
-            });
-        }
+        return Native.struct(Native.TOKENIZER_INFO, raw -> new Info(raw.number("n_vocab"), token(raw, "bos"), token(raw, "eos"),
+                token(raw, "eot"), token(raw, "unk"), token(raw, "pad"), raw.truth("add_bos"), raw.truth("add_eos"),
+                raw.truth("has_chat_template"), token(raw, "fim_prefix"), token(raw, "fim_suffix"), token(raw, "fim_middle"),
+                token(raw, "fim_repository"), token(raw, "fim_file")), "ember_tokenizer_info_get", handle);
     }
 
-    private static int n(MemorySegment raw, String field) {
-        return Native.number(raw, Native.TOKENIZER_INFO, field);
-    }
-
-    private static OptionalInt token(MemorySegment raw, String name) {
-        return ModelInfo.token(n(raw, name + "_token"));
+    private static OptionalInt token(Native.Struct raw, String name) {
+        return ModelInfo.token(raw.number(name + "_token"));
     }
 
     /** The tokens of a text. `addSpecial` adds those that texts begin with; `parseSpecial` takes the text of control tokens for them. */
     public int[] tokenize(String text, boolean addSpecial, boolean parseSpecial) {
-        try (var arena = Arena.ofConfined()) {
-            var bytes = Native.utf8(arena, text);
-            return handle.use(t -> Native.filled(arena, JAVA_INT, bytes.byteSize() + 8,
-                    "ember_tokenizer_tokenize", t, bytes, bytes.byteSize(), addSpecial, parseSpecial).toArray(JAVA_INT));
-        }
+        return Native.ints(4L * text.length() + 8, "ember_tokenizer_tokenize", handle, text, addSpecial, parseSpecial);
+    }
+
+    /** As before, for bytes that need not be UTF-8. */
+    public int[] tokenize(byte[] bytes, boolean addSpecial, boolean parseSpecial) {
+        return Native.ints(bytes.length + 8L, "ember_tokenizer_tokenize_bytes", handle, bytes, addSpecial, parseSpecial);
     }
 
     /** How many tokens `tokenize` would give. */
     public long count(String text, boolean addSpecial, boolean parseSpecial) {
-        try (var arena = Arena.ofConfined()) {
-            var bytes = Native.utf8(arena, text);
-            var n = arena.allocate(JAVA_LONG);
-            handle.use(t -> {
-                Native.call(arena, "ember_tokenizer_count", t, bytes, bytes.byteSize(), addSpecial, parseSpecial, n);
-                return null;
-            });
-            return n.get(JAVA_LONG, 0);
-        }
+        return Native.whole("ember_tokenizer_count", handle, text, addSpecial, parseSpecial);
     }
 
     /** The text of tokens, taken for the beginning of a text. `renderSpecial` writes control tokens instead of leaving them out. */
     public String detokenize(int[] tokens, boolean renderSpecial) {
-        try (var arena = Arena.ofConfined()) {
-            var raw = arena.allocateFrom(JAVA_INT, tokens);
-            return Native.text(handle.use(t -> Native.filled(arena, JAVA_BYTE, 8L * tokens.length + 8,
-                    "ember_tokenizer_detokenize", t, raw, (long) tokens.length, renderSpecial)));
-        }
+        return Native.text(8L * tokens.length + 8, "ember_tokenizer_detokenize", handle, tokens, renderSpecial);
     }
 
     /** The exact bytes of a token, perhaps a part of a code point. */
     public byte[] bytes(int token) {
-        try (var arena = Arena.ofConfined()) {
-            return handle.use(t -> Native.filled(arena, JAVA_BYTE, 64, "ember_tokenizer_token_bytes", t, token).toArray(JAVA_BYTE));
-        }
+        return Native.bytes(64, "ember_tokenizer_token_bytes", handle, token);
     }
 
     /** Whether a token controls the model instead of being text. */
     public boolean isControl(int token) {
-        return is("ember_tokenizer_token_is_control", token);
+        return Native.truth("ember_tokenizer_token_is_control", handle, token);
     }
 
     /** Whether a token ends a generation. */
     public boolean isEndOfGeneration(int token) {
-        return is("ember_tokenizer_token_is_eog", token);
-    }
-
-    private boolean is(String function, int token) {
-        try (var arena = Arena.ofConfined()) {
-            var out = arena.allocate(JAVA_BOOLEAN);
-            handle.use(t -> {
-                Native.call(arena, function, t, token, out);
-                return null;
-            });
-            return out.get(JAVA_BOOLEAN, 0);
-        }
+        return Native.truth("ember_tokenizer_token_is_eog", handle, token);
     }
 
     /** The tokens of a prompt that asks for what stands between two texts: for `Context.generate`. */
     public int[] fimPrompt(String prefix, String suffix) {
-        try (var arena = Arena.ofConfined()) {
-            var before = Native.utf8(arena, prefix);
-            var behind = Native.utf8(arena, suffix);
-            return handle.use(t -> Native.filled(arena, JAVA_INT, before.byteSize() + behind.byteSize() + 16, "ember_tokenizer_fim_prompt",
-                    t, before, before.byteSize(), behind, behind.byteSize(), MemorySegment.NULL).toArray(JAVA_INT));
+        return fimPrompt(prefix, suffix, new FimOptions());
+    }
+
+    /** As before, in an order, a file and a repository. */
+    public int[] fimPrompt(String prefix, String suffix, FimOptions options) {
+        try (var how = options.handle()) {
+            return Native.ints(256, "ember_tokenizer_fim_prompt", handle, prefix, suffix, how);
         }
     }
 
