@@ -30,6 +30,8 @@ pub struct Rendered {
 #[derive(Debug, Clone, Default)]
 pub struct Guard {
     chars: BTreeSet<char>,
+    /// Bit `c` is set for each ASCII character `c` of them.
+    ascii: u128,
 }
 
 impl Guard {
@@ -43,7 +45,17 @@ impl Guard {
             chars.extend(text.chars().next_back());
             chars.extend(text.chars().filter(|&c| !plain(c)));
         }
-        Guard { chars }
+        let ascii = chars.iter().filter(|c| c.is_ascii()).fold(0, |bits, &c| bits | 1 << u32::from(c));
+        Guard { chars, ascii }
+    }
+
+    /// Whether `c` gets a sign.
+    #[inline]
+    fn has(&self, c: char) -> bool {
+        match c.is_ascii() {
+            true => self.ascii >> u32::from(c) & 1 == 1,
+            false => self.chars.contains(&c),
+        }
     }
 
     /// A sign that none of `values` has, in any form that a template could write it in.
@@ -85,12 +97,12 @@ impl Guard {
     }
 
     fn signed(&self, text: &str, sign: char, budget: &mut Budget) -> Res<String> {
-        let n = text.chars().filter(|c| self.chars.contains(c)).count();
+        let n = text.chars().filter(|&c| self.has(c)).count();
         budget.bytes(text.len() + n * sign.len_utf8())?;
         let mut out = String::with_capacity(text.len() + n * sign.len_utf8());
         for c in text.chars() {
             out.push(c);
-            if self.chars.contains(&c) {
+            if self.has(c) {
                 out.push(sign);
             }
         }
@@ -102,14 +114,16 @@ impl Guard {
         let escape = escaped(sign);
         let mut out = Rendered { text: String::with_capacity(written.len()), foreign: Vec::new() };
         let mut rest = written;
-        while let Some(c) = rest.chars().next() {
-            let skipped = match c {
-                c if c == sign => c.len_utf8(),
+        while let Some(at) = rest.find([sign, '\\']) {
+            out.text.push_str(&rest[..at]);
+            rest = &rest[at..];
+            let skipped = match rest.starts_with(sign) {
+                true => sign.len_utf8(),
                 // Where a template writes JSON in ASCII.
-                '\\' if rest.as_bytes()[..rest.len().min(6)].eq_ignore_ascii_case(escape.as_bytes()) => 6,
-                _ => {
-                    out.text.push(c);
-                    rest = &rest[c.len_utf8()..];
+                false if rest.as_bytes()[..rest.len().min(6)].eq_ignore_ascii_case(escape.as_bytes()) => 6,
+                false => {
+                    out.text.push('\\');
+                    rest = &rest[1..];
                     continue;
                 }
             };
@@ -119,6 +133,7 @@ impl Guard {
             }
             rest = &rest[skipped..];
         }
+        out.text.push_str(rest);
         out
     }
 }
