@@ -274,7 +274,10 @@ export interface Stages {
   temperature?: number;
   dynamicTemperature?: { temperature: number; range: number; exponent?: number };
   infill?: boolean;
-  /** May change the logits of the tokens that the stages before have left. Not in requests of an engine. */
+  /**
+   * May change the logits of the tokens that the stages before have left. Not in requests of an engine. Close a Sampler that has it: a
+   * forgotten one keeps the function.
+   */
   candidates?: (tokens: Uint32Array, logits: Float32Array) => void;
   greedy?: boolean;
   mirostat?: { tau?: number; eta?: number };
