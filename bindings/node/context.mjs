@@ -1,8 +1,8 @@
 // Contexts: texts that are worked on.
 import { Conversation } from "./conversation.mjs";
 import {
-  Closing, EmberError, HANDLE, Handle, Owner, call, callAsync, contextInfoOf, filled, generatedOf, made, memoryOf, newStruct,
-  numbersAt, refused, rowsOf, textArrays, useAll, usageOf, utf8,
+  Callback, Closing, EmberError, HANDLE, Handle, Owner, call, callAsync, contextInfoOf, filled, generatedOf, made, memoryOf, newStruct,
+  numbersAt, putNumbers, refused, rowsOf, textArrays, useAll, usageOf, utf8,
 } from "./native.mjs";
 import {
   APPLY, CHAT, CLASSIFY, CONTEXT, Cancel, EMBED, classifyOptions, contextOptions, embedOptions, generateOptions, isSet, number, only, size,
@@ -34,6 +34,8 @@ const stateSave = call("ember_context_state_save", "void *context, uint32_t sequ
 const stateLoad = call("ember_context_state_load", "void *context, uint32_t sequence, uint8_t *data, size_t n");
 const stateSaveFile = call("ember_context_state_save_file", "void *context, uint32_t sequence, uint8_t *path, size_t n");
 const stateLoadFile = call("ember_context_state_load_file", "void *context, uint32_t sequence, uint8_t *path, size_t n");
+const stateWrite = callAsync("ember_context_state_write", "void *context, uint32_t sequence, ember_write_callback *callback, void *user_data");
+const stateRead = callAsync("ember_context_state_read", "void *context, uint32_t sequence, ember_read_callback *callback, void *user_data");
 const SCORED_TOKENS = "void *options, _Out_ uint8_t *scores, size_t capacity, _Out_ size_t *needed, _Inout_ ember_score_result *result";
 const score = callAsync("ember_score", `void *context, uint8_t *prompt, size_t n, uint8_t *continuation, size_t m, ${SCORED_TOKENS}`);
 const scoreTokens = callAsync("ember_score_tokens", `void *context, uint32_t *tokens, size_t n, size_t n_prompt, ${SCORED_TOKENS}`);
@@ -371,6 +373,36 @@ export class Context extends Owner {
 
   loadStateFile(path, sequence = 0) {
     this[HANDLE].call(stateLoadFile, number("sequence", sequence), ...utf8(path));
+  }
+
+  /** As saveState, part by part: `write` gets a Uint8Array of each; no copy of the whole is held, and the event loop goes on meanwhile. */
+  async writeState(write, sequence = 0) {
+    await this.#streamed(stateWrite, sequence, "ember_write_callback", 1, (data, n) => {
+      write(numbersAt(data, "uint8_t", Number(n)));
+      return 0;
+    });
+  }
+
+  /** As loadState, part by part: `read(n)` gives a Uint8Array of n bytes at most, and an empty one at the end. */
+  async readState(read, sequence = 0) {
+    await this.#streamed(stateRead, sequence, "ember_read_callback", -1, (buffer, capacity) => {
+      const part = read(Number(capacity));
+      if (!(part instanceof Uint8Array) || part.length > Number(capacity)) throw refused(`read must give a Uint8Array of ${capacity} bytes at most`);
+      if (part.length > 0) putNumbers(buffer, "uint8_t", part);
+      return part.length;
+    });
+  }
+
+  async #streamed(f, sequence, type, failed, part) {
+    const callback = new Callback(type, failed, part);
+    try {
+      await this.#alone(undefined, (c) => f(c, number("sequence", sequence), callback.pointer, null));
+    } catch (error) {
+      callback.check();
+      throw error;
+    } finally {
+      callback.close();
+    }
   }
 
   /**

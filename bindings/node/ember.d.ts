@@ -235,6 +235,8 @@ export class Context implements Closable {
   loadState(state: Uint8Array, sequence?: number): void;
   saveStateFile(path: string, sequence?: number): void;
   loadStateFile(path: string, sequence?: number): void;
+  writeState(write: (part: Uint8Array) => void, sequence?: number): Promise<void>;
+  readState(read: (n: number) => Uint8Array, sequence?: number): Promise<void>;
   readonly info: ContextInfo;
   readonly memory: Memory;
   readonly timings: Timings;

@@ -140,6 +140,28 @@ test("tokens of sequences are kept, reused and moved", async () => {
   assert.deepEqual([other.tokens(0), other.tokens(1)], [context.tokens(0), context.tokens(1)]);
 });
 
+test("states go part by part, and the event loop goes on", async () => {
+  const model = await Model.load(path);
+  const [context, other] = [1, 2].map(() => model.context({ nCtx: 256, nThreads: 1 }));
+  await context.decode(model.tokenize("The sea was calm, and the moon stood over the boat. ".repeat(6)));
+  const parts = [];
+  await context.writeState((part) => parts.push(part));
+  const whole = Buffer.concat(parts);
+  assert.deepEqual(whole, Buffer.from(context.saveState()));
+  let at = 0;
+  await other.readState((n) => whole.subarray(at, (at += Math.min(n, 1000))));
+  assert.deepEqual(other.tokens(), context.tokens());
+  assert.ok(at >= whole.length);
+  const reason = new Error("full");
+  await assert.rejects(context.writeState(() => { throw reason; }), reason);
+  await assert.rejects(other.readState(() => "x"), isEmber("INVALID_ARGUMENT", "Uint8Array"));
+  await assert.rejects(other.readState(() => new Uint8Array(0)), isEmber("FORMAT", ""));
+  assert.deepEqual(other.tokens(), context.tokens()); // as it was
+  const writing = context.writeState(() => {});
+  await assert.rejects(context.writeState(() => {}), isEmber("BUSY", ""));
+  await writing;
+});
+
 test("timings count what was run", async () => {
   const model = await Model.load(path);
   const context = model.context({ nThreads: 1 });

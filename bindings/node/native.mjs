@@ -198,6 +198,8 @@ koffi.proto("void ember_log_callback(int32_t level, const uint8_t *text, size_t 
 koffi.proto("void ember_release_callback(void *user_data)");
 koffi.proto("int32_t ember_progress_callback(float done, void *user_data)");
 koffi.proto("int32_t ember_candidates_callback(const uint32_t *tokens, float *logits, size_t n, void *user_data)");
+koffi.proto("int32_t ember_write_callback(const uint8_t *data, size_t len, void *user_data)");
+koffi.proto("int64_t ember_read_callback(uint8_t *buffer, size_t capacity, void *user_data)");
 koffi.proto("uint32_t ember_full_callback(uint32_t n_tokens, uint32_t n_ctx, uint32_t n_turns, void *user_data)");
 
 /** A function that C may call, until it is closed. What it throws is kept in `error`, and C gets `failed`. */

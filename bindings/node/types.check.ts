@@ -49,6 +49,9 @@ async function generations(model: Model, signal: AbortSignal) {
   await context.score("a", [1]);
   const timings: Timings = context.timings;
   context.loadState(context.saveState(ALL_SEQUENCES), ALL_SEQUENCES);
+  const parts: Uint8Array[] = [];
+  await context.writeState((part) => void parts.push(part), 1);
+  await context.readState((n) => parts.shift()?.subarray(0, n) ?? new Uint8Array(0));
   console.log(score.greedy, timings.decodeMs, context.info.pages, sampler.seed, other.clone().progress);
   console.log(await context.embed(["a"], { dimensions: 8 }), await context.embedTokens([[1]]), await context.rerank("a", ["b"]));
 }
