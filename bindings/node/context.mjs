@@ -18,7 +18,10 @@ const memoryGet = call("ember_context_memory", "void *context, _Inout_ ember_mem
 const timingsGet = call("ember_context_timings_get", "void *context, _Inout_ ember_timings *out");
 const timingsReset = call("ember_context_timings_reset", "void *context");
 const setCancelToken = call("ember_context_set_cancel_token", "void *context, void *token");
-const decode = callAsync("ember_context_decode", "void *context, uint32_t *tokens, uint32_t *positions, uint32_t *sequences, uint8_t *wanted, size_t n");
+const decode = callAsync(
+  "ember_context_decode",
+  "void *context, uint32_t *tokens, uint32_t *positions, uint32_t *sequences, uint8_t *wanted, size_t n",
+);
 const logitsOf = call("ember_context_logits", "void *context, size_t index, _Out_ void **out");
 const past = call("ember_context_n_past", "void *context, uint32_t sequence, _Out_ uint32_t *out");
 const tokens = call("ember_context_tokens", "void *context, uint32_t sequence, uint32_t *tokens, size_t capacity, _Out_ size_t *needed");
