@@ -470,6 +470,7 @@ export class Context extends Owner {
 
 /** Tokens, and other numbers of 32 bits, for a function that takes a pointer and their number. */
 function numbered(list) {
+  if (typeof list?.[Symbol.iterator] !== "function") throw refused(`a text or tokens are needed, not ${list}`);
   const all = list instanceof Uint32Array ? list : Uint32Array.from(list, (n) => number("a token", n));
   return [all, all.length];
 }

@@ -4,14 +4,9 @@ import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { ALL_SEQUENCES, EmberError, Model, Tokenizer, buildInfo, hasFeature, setLog, version } from "./ember.mjs";
-
-const root = fileURLToPath(new URL("../../", import.meta.url));
-const path = `${root}examples/models/ember-tales.gguf`;
-const { generate: [golden] } = JSON.parse(readFileSync(`${root}tests/golden/bindings.json`));
-const isEmber = (code, says) => (error) => error instanceof EmberError && error.code === code && error.message.includes(says);
+import { ALL_SEQUENCES, Model, buildInfo, hasFeature, setLog, version } from "./ember.mjs";
+import { golden, isEmber, path, root } from "./helpers.mjs";
 
 async function text(context, options = {}) {
   let all = "";

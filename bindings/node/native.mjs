@@ -336,13 +336,15 @@ export const textFrom = (...values) => Buffer.from(bytesOf(...values)).toString(
 
 /** Text for a function that takes a pointer and a length in bytes. */
 export function utf8(text) {
+  if (typeof text !== "string") throw refused(`a text is needed, not ${text}`);
   const bytes = Buffer.from(text);
   return [bytes, bytes.length];
 }
 
 /** Texts for a function that takes their pointers, their lengths and their number. */
 export function textArrays(texts) {
-  const bytes = texts.map((text) => Buffer.from(text));
+  if (!Array.isArray(texts)) throw refused(`an array of texts is needed, not ${texts}`);
+  const bytes = texts.map((text) => utf8(text)[0]);
   return [bytes, BigUint64Array.from(bytes, (one) => BigInt(one.length)), bytes.length];
 }
 
