@@ -3,6 +3,7 @@ import {
   ALL_SEQUENCES, Constraint, EmberError, Model, Sampler, Tokenizer, buildInfo, hasFeature, setLog, version,
   type Context, type Event, type Memory, type Metrics, type ReplyEvent, type Score, type Timings, type Usage,
 } from "ember-inference";
+import type { Model as OfFile } from "./ember.mjs";
 
 async function models(path: string, signal: AbortSignal): Promise<Model> {
   const model = await Model.load(path, { signal, progress: (done: number) => done < 0.5, mmap: false, pack: "never", metadata: { a: 1, b: { float: 1 } } });
@@ -86,7 +87,7 @@ function answer(event: ReplyEvent) {
   }
 }
 
-async function rest(model: Model) {
+async function rest(model: OfFile) {
   const engine = model.engine({ nParallel: 4, nCtx: 64, sharePrefixes: false });
   // @ts-expect-error: an engine says itself how many sequences there are
   model.engine({ nSeq: 4 });

@@ -242,6 +242,14 @@ public class ModelTest {
                 token.cancel();
                 EmberTest.refused(12, "", () -> context.embed(texts));
                 EmberTest.refused(12, "", () -> context.decode(1, 2));
+                // From another thread, while it is at work as a rule: the texts would take seconds.
+                token.reset();
+                var cancelling = Thread.ofPlatform().start(() -> {
+                    java.util.concurrent.locks.LockSupport.parkNanos(50_000_000);
+                    token.cancel();
+                });
+                EmberTest.refused(12, "", () -> context.embed(java.util.Collections.nCopies(50000, texts.get(1))));
+                join(cancelling);
                 context.cancelToken(null);
                 EmberTest.equal("again", context.embed(texts).length, 2);
             }
@@ -262,6 +270,14 @@ public class ModelTest {
             var out = new ByteArrayOutputStream();
             for (int token : tokenizer.tokenize(bytes, false, false)) out.writeBytes(tokenizer.bytes(token));
             EmberTest.equal("bytes", Arrays.equals(out.toByteArray(), bytes), true);
+        }
+    }
+
+    static void join(Thread thread) {
+        try {
+            thread.join();
+        } catch (InterruptedException e) {
+            throw new AssertionError(e);
         }
     }
 
