@@ -42,19 +42,21 @@ block java 2 >"$out/Weather.java"
 for program in Chat Weather; do [ "$(grep -c . "$out/$program.java")" -lt 20 ]; done
 bin=$(dirname "$(readlink -f "$(command -v "${JAVA:-java}")")")
 "$bin/javac" -Xlint:all,-restricted -Werror -d "$out/tests" bindings/java/ember/*.java bindings/java/test/*.java
-"$bin/java" --enable-native-access=ALL-UNNAMED "-Dember.library=$lib" -cp "$out/tests" EmberTest \
-    examples/models/ember-tales.gguf "$chat_model" "$prompt" "$n" "$(golden text)"
-"$bin/java" --enable-native-access=ALL-UNNAMED "-Dember.library=$lib" -cp "$out/tests" ChatTest examples/models/ember-tales.gguf "$out/tools.gguf"
-"$bin/java" --enable-native-access=ALL-UNNAMED "-Dember.library=$lib" -cp "$out/tests" CompletionsTest examples/models/ember-tales.gguf
-"$bin/java" --enable-native-access=ALL-UNNAMED "-Dember.library=$lib" -cp "$out/tests" BlocksTest examples/models/ember-tales.gguf \
-    tests/fixtures/models/llama-tied-f32.gguf "$prompt" "$n" "$(golden text)"
+tales=examples/models/ember-tales.gguf
+rotary=tests/fixtures/models/llama-tied-f32.gguf
+# java_test TEST ARGUMENT...
+java_test() { "$bin/java" --enable-native-access=ALL-UNNAMED "-Dember.library=$lib" -cp "$out/tests" "$@"; }
+java_test EmberTest $tales "$chat_model" "$prompt" "$n" "$(golden text)"
+java_test ChatTest $tales "$out/tools.gguf"
+java_test CompletionsTest $tales
+java_test SamplerTest $tales
+for test in BlocksTest ModelTest; do java_test $test $tales $rotary "$prompt" "$n" "$(golden text)"; done
 python3 bindings/lines.py dense >"$out/dense.txt"
 python3 bindings/lines.py rank >"$out/rank.txt"
-"$bin/java" --enable-native-access=ALL-UNNAMED "-Dember.library=$lib" -cp "$out/tests" ScoresTest tests/fixtures/dense-folder "$out/dense.txt" \
-    tests/fixtures/rank "$out/rank.txt"
+java_test ScoresTest tests/fixtures/dense-folder "$out/dense.txt" tests/fixtures/rank "$out/rank.txt"
 if [ -f "$chat_model" ]; then
     "$bin/javac" -cp "$out/tests" -d "$out/tests" "$out/Weather.java"
-    "$bin/java" --enable-native-access=ALL-UNNAMED "-Dember.library=$lib" -cp "$out/tests" Weather "$out/tools.gguf" | grep -q "sunny.*21 degrees"
+    java_test Weather "$out/tools.gguf" | grep -q "sunny.*21 degrees"
     block sh | sed -e "s|classes|$out/classes|g" -e "s|Chat.java|$out/Chat.java|" -e "s|build/lib/libember.so|$lib|" -e "s|model.gguf|$chat_model|" |
         PATH=$bin:$PATH sh -eu | grep -q "^L'Étoile," # llama.cpp begins this answer in the same way
 fi

@@ -3,23 +3,14 @@ import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { test } from "node:test";
-import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { Constraint, EmberError, Model } from "./ember.mjs";
+import { Constraint, Model } from "./ember.mjs";
+import { all, isEmber, path } from "./helpers.mjs";
 
-const path = fileURLToPath(new URL("../../examples/models/ember-tales.gguf", import.meta.url));
 const template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}<assistant>";
 const city = { type: "object", properties: { city: { type: "string" } }, required: ["city"] };
 const tools = [{ type: "function", function: { name: "weather", parameters: city } }];
 const toolsModel = process.env.EMBER_TOOLS_MODEL ?? "";
-
-async function all(events) {
-  const list = [];
-  for await (const event of events) list.push(event);
-  return { list, text: list.map((event) => event.text).join(""), end: list.at(-1) };
-}
-
-const isEmber = (code, says) => (error) => error instanceof EmberError && error.code === code && error.message.includes(says);
 
 async function room(nCtx = 256) {
   const model = await Model.load(path);

@@ -1,12 +1,10 @@
 // Tests of several completions of one prompt.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { fileURLToPath } from "node:url";
-import { EmberError, Model } from "./ember.mjs";
+import { Model } from "./ember.mjs";
+import { isEmber, path } from "./helpers.mjs";
 
-const path = fileURLToPath(new URL("../../examples/models/ember-tales.gguf", import.meta.url));
 const prompt = "Once upon a time";
-const isEmber = (code, says) => (error) => error instanceof EmberError && error.code === code && error.message.includes(says);
 
 async function all(events, n) {
   const texts = Array(n).fill("");

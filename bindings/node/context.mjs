@@ -1,8 +1,8 @@
 // Contexts: texts that are worked on.
 import { Conversation } from "./conversation.mjs";
 import {
-  Closing, EmberError, HANDLE, Handle, Owner, call, callAsync, contextInfoOf, filled, generatedOf, made, memoryOf, newStruct,
-  numbersAt, refused, rowsOf, textArrays, useAll, usageOf, utf8,
+  Callback, Closing, EmberError, HANDLE, Handle, Owner, call, callAsync, contextInfoOf, filled, generatedOf, made, memoryOf, newStruct,
+  numbersAt, putNumbers, refused, rowsOf, textArrays, useAll, usageOf, utf8,
 } from "./native.mjs";
 import {
   APPLY, CHAT, CLASSIFY, CONTEXT, Cancel, EMBED, classifyOptions, contextOptions, embedOptions, generateOptions, isSet, number, only, size,
@@ -18,7 +18,10 @@ const memoryGet = call("ember_context_memory", "void *context, _Inout_ ember_mem
 const timingsGet = call("ember_context_timings_get", "void *context, _Inout_ ember_timings *out");
 const timingsReset = call("ember_context_timings_reset", "void *context");
 const setCancelToken = call("ember_context_set_cancel_token", "void *context, void *token");
-const decode = callAsync("ember_context_decode", "void *context, uint32_t *tokens, uint32_t *positions, uint32_t *sequences, uint8_t *wanted, size_t n");
+const decode = callAsync(
+  "ember_context_decode",
+  "void *context, uint32_t *tokens, uint32_t *positions, uint32_t *sequences, uint8_t *wanted, size_t n",
+);
 const logitsOf = call("ember_context_logits", "void *context, size_t index, _Out_ void **out");
 const past = call("ember_context_n_past", "void *context, uint32_t sequence, _Out_ uint32_t *out");
 const tokens = call("ember_context_tokens", "void *context, uint32_t sequence, uint32_t *tokens, size_t capacity, _Out_ size_t *needed");
@@ -34,6 +37,8 @@ const stateSave = call("ember_context_state_save", "void *context, uint32_t sequ
 const stateLoad = call("ember_context_state_load", "void *context, uint32_t sequence, uint8_t *data, size_t n");
 const stateSaveFile = call("ember_context_state_save_file", "void *context, uint32_t sequence, uint8_t *path, size_t n");
 const stateLoadFile = call("ember_context_state_load_file", "void *context, uint32_t sequence, uint8_t *path, size_t n");
+const stateWrite = callAsync("ember_context_state_write", "void *context, uint32_t sequence, ember_write_callback *callback, void *user_data");
+const stateRead = callAsync("ember_context_state_read", "void *context, uint32_t sequence, ember_read_callback *callback, void *user_data");
 const SCORED_TOKENS = "void *options, _Out_ uint8_t *scores, size_t capacity, _Out_ size_t *needed, _Inout_ ember_score_result *result";
 const score = callAsync("ember_score", `void *context, uint8_t *prompt, size_t n, uint8_t *continuation, size_t m, ${SCORED_TOKENS}`);
 const scoreTokens = callAsync("ember_score_tokens", `void *context, uint32_t *tokens, size_t n, size_t n_prompt, ${SCORED_TOKENS}`);
@@ -373,6 +378,36 @@ export class Context extends Owner {
     this[HANDLE].call(stateLoadFile, number("sequence", sequence), ...utf8(path));
   }
 
+  /** As saveState, part by part: `write` gets a Uint8Array of each; no copy of the whole is held, and the event loop goes on meanwhile. */
+  async writeState(write, sequence = 0) {
+    await this.#streamed(stateWrite, sequence, "ember_write_callback", 1, (data, n) => {
+      write(numbersAt(data, "uint8_t", Number(n)));
+      return 0;
+    });
+  }
+
+  /** As loadState, part by part: `read(n)` gives a Uint8Array of n bytes at most, and an empty one at the end. */
+  async readState(read, sequence = 0) {
+    await this.#streamed(stateRead, sequence, "ember_read_callback", -1, (buffer, capacity) => {
+      const part = read(Number(capacity));
+      if (!(part instanceof Uint8Array) || part.length > Number(capacity)) throw refused(`read must give a Uint8Array of ${capacity} bytes at most`);
+      if (part.length > 0) putNumbers(buffer, "uint8_t", part);
+      return part.length;
+    });
+  }
+
+  async #streamed(f, sequence, type, failed, part) {
+    const callback = new Callback(type, failed, part);
+    try {
+      await this.#alone(undefined, (c) => f(c, number("sequence", sequence), callback.pointer, null));
+    } catch (error) {
+      callback.check();
+      throw error;
+    } finally {
+      callback.close();
+    }
+  }
+
   /**
    * How likely a continuation is behind a prompt: { tokens: [{ token, logprob, rank }], logprob, promptTokens, reusedTokens, greedy }; rank
    * is how many tokens are likelier at its place. Scoring many continuations of one prompt runs the prompt once. Both are texts, or both
@@ -435,6 +470,7 @@ export class Context extends Owner {
 
 /** Tokens, and other numbers of 32 bits, for a function that takes a pointer and their number. */
 function numbered(list) {
+  if (typeof list?.[Symbol.iterator] !== "function") throw refused(`a text or tokens are needed, not ${list}`);
   const all = list instanceof Uint32Array ? list : Uint32Array.from(list, (n) => number("a token", n));
   return [all, all.length];
 }

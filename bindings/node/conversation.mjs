@@ -190,7 +190,8 @@ export class Conversation extends Owner {
   setOnFull(f) {
     if (isSet(f) && typeof f !== "function") throw refused("setOnFull takes a function");
     const before = this.#onFull.callback;
-    const after = isSet(f) ? new Callback("ember_full_callback", 0, (...numbers) => number("what setOnFull's function gives", f(...numbers))) : undefined;
+    const asked = (...numbers) => number("what setOnFull's function gives", f(...numbers));
+    const after = isSet(f) ? new Callback("ember_full_callback", 0, asked) : undefined;
     try {
       this[HANDLE].call(setOnFull, after?.pointer ?? null, null);
     } catch (error) {

@@ -235,6 +235,8 @@ export class Context implements Closable {
   loadState(state: Uint8Array, sequence?: number): void;
   saveStateFile(path: string, sequence?: number): void;
   loadStateFile(path: string, sequence?: number): void;
+  writeState(write: (part: Uint8Array) => void, sequence?: number): Promise<void>;
+  readState(read: (n: number) => Uint8Array, sequence?: number): Promise<void>;
   readonly info: ContextInfo;
   readonly memory: Memory;
   readonly timings: Timings;
@@ -274,7 +276,10 @@ export interface Stages {
   temperature?: number;
   dynamicTemperature?: { temperature: number; range: number; exponent?: number };
   infill?: boolean;
-  /** May change the logits of the tokens that the stages before have left. Not in requests of an engine. */
+  /**
+   * May change the logits of the tokens that the stages before have left. Not in requests of an engine. Close a Sampler that has it: a
+   * forgotten one keeps the function.
+   */
   candidates?: (tokens: Uint32Array, logits: Float32Array) => void;
   greedy?: boolean;
   mirostat?: { tau?: number; eta?: number };

@@ -3,34 +3,16 @@ import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { test } from "node:test";
-import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { EmberError, Model } from "./ember.mjs";
-
-const root = fileURLToPath(new URL("../../", import.meta.url));
-const path = `${root}examples/models/ember-tales.gguf`;
-const [golden] = JSON.parse(readFileSync(`${root}tests/golden/bindings.json`)).generate;
-
-async function all(events) {
-  let text = "";
-  let last;
-  for await (const event of events) {
-    text += event.text;
-    last = event;
-  }
-  return { text, finishReason: last.finishReason };
-}
-
-const isEmber = (code, says) => (error) => error instanceof EmberError && error.code === code && error.message.includes(says);
+import { Model } from "./ember.mjs";
+import { all, golden, isEmber, path } from "./helpers.mjs";
 
 test("text is the golden one", async () => {
   const model = await Model.load(path);
   const context = model.context();
   model.close(); // the context keeps it
-  assert.deepEqual(await all(context.generate(golden.prompt, { maxTokens: golden.max_tokens })), {
-    text: golden.text,
-    finishReason: golden.finish_reason ?? "max_tokens",
-  });
+  const { text, end } = await all(context.generate(golden.prompt, { maxTokens: golden.max_tokens }));
+  assert.deepEqual([text, end.finishReason], [golden.text, golden.finish_reason ?? "max_tokens"]);
   context.close();
   assert.throws(() => context.rewind(), isEmber("CLOSED", "closed"));
 });
@@ -71,9 +53,9 @@ test("seeds, stop texts, tokens", async () => {
   await assert.rejects(draw(-1), isEmber("INVALID_ARGUMENT", "-1"));
   context.rewind();
   const stop = golden.text.trim().split(" ")[1];
-  const { text, finishReason } = await all(context.generate(model.tokenize(golden.prompt), { stop, maxTokens: golden.max_tokens }));
+  const { text, end } = await all(context.generate(model.tokenize(golden.prompt), { stop, maxTokens: golden.max_tokens }));
   assert.equal(text, golden.text.slice(0, golden.text.indexOf(stop)));
-  assert.equal(finishReason, "stop_string");
+  assert.equal(end.finishReason, "stop_string");
   context.rewind();
   for await (const event of context.generate("The sea", { maxTokens: 1, logprobs: true })) if (event.kind === "token") assert.ok(event.logprob < 0);
 });
@@ -135,6 +117,11 @@ test("refusals are sentences", async () => {
   await assert.rejects(all(context.generate("a", { maxtokens: 5 })), isEmber("INVALID_ARGUMENT", "maxtokens"));
   await assert.rejects(all(context.generate("The sea. ".repeat(200))), isEmber("CONTEXT_FULL", "64"));
   await assert.rejects(all(context.generate("a", { topP: 5 })), isEmber("INVALID_ARGUMENT", "5"));
+  await assert.rejects(all(context.generate("a", { topP: "most" })), isEmber("INVALID_ARGUMENT", "topP must be a number, not most"));
+  await assert.rejects(all(context.generate("a", { stop: 5 })), isEmber("INVALID_ARGUMENT", "5"));
+  await assert.rejects(all(context.generate(null)), isEmber("INVALID_ARGUMENT", "null"));
+  await assert.rejects(context.embed("a"), isEmber("INVALID_ARGUMENT", "array"));
+  await assert.rejects(context.embed([5]), isEmber("INVALID_ARGUMENT", "5"));
   await assert.rejects(all(context.chat([{ role: "user", content: "Hi" }])), isEmber("UNSUPPORTED", "template"));
 });
 
@@ -163,8 +150,7 @@ test("templates have the time, and an answer's beginning or not", async () => {
 test("a prompt is echoed, and goes on where a text stands", async () => {
   const model = await Model.load(path);
   const context = model.context({ nThreads: 1 });
-  const events = [];
-  for await (const event of context.generate("The sea", { maxTokens: 2, echo: true, logprobs: true })) events.push(event);
+  const { list: events } = await all(context.generate("The sea", { maxTokens: 2, echo: true, logprobs: true }));
   assert.deepEqual([events[0].kind, events[0].text, events.length], ["echo", "The sea", 4]);
   const { usage } = events.at(-1);
   const sum = events.filter((event) => event.kind === "token").reduce((total, event) => total + event.logprob, 0);

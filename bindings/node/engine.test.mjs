@@ -1,22 +1,11 @@
 // Tests of engines, scores of continuations and states in files, on the bundled model.
 import assert from "node:assert/strict";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
-import { fileURLToPath } from "node:url";
-import { EmberError, Model } from "./ember.mjs";
-
-const root = fileURLToPath(new URL("../../", import.meta.url));
-const path = `${root}examples/models/ember-tales.gguf`;
-const { generate: [golden] } = JSON.parse(readFileSync(`${root}tests/golden/bindings.json`));
-const isEmber = (code, says) => (error) => error instanceof EmberError && error.code === code && error.message.includes(says);
-
-async function all(events) {
-  const list = [];
-  for await (const event of events) list.push(event);
-  return { list, text: list.map((event) => event.text).join(""), end: list.at(-1) };
-}
+import { Model } from "./ember.mjs";
+import { all, golden, isEmber, path } from "./helpers.mjs";
 
 test("requests run together, each as alone, and the event loop goes on", async () => {
   const model = await Model.load(path);

@@ -4,14 +4,9 @@ import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { ALL_SEQUENCES, EmberError, Model, Tokenizer, buildInfo, hasFeature, setLog, version } from "./ember.mjs";
-
-const root = fileURLToPath(new URL("../../", import.meta.url));
-const path = `${root}examples/models/ember-tales.gguf`;
-const { generate: [golden] } = JSON.parse(readFileSync(`${root}tests/golden/bindings.json`));
-const isEmber = (code, says) => (error) => error instanceof EmberError && error.code === code && error.message.includes(says);
+import { ALL_SEQUENCES, Model, buildInfo, hasFeature, setLog, version } from "./ember.mjs";
+import { golden, isEmber, path, root } from "./helpers.mjs";
 
 async function text(context, options = {}) {
   let all = "";
@@ -138,6 +133,28 @@ test("tokens of sequences are kept, reused and moved", async () => {
   const other = model.context({ nCtx: 256, nSeq: 2, nThreads: 1 });
   other.loadState(state, ALL_SEQUENCES);
   assert.deepEqual([other.tokens(0), other.tokens(1)], [context.tokens(0), context.tokens(1)]);
+});
+
+test("states go part by part, and the event loop goes on", async () => {
+  const model = await Model.load(path);
+  const [context, other] = [1, 2].map(() => model.context({ nCtx: 256, nThreads: 1 }));
+  await context.decode(model.tokenize("The sea was calm, and the moon stood over the boat. ".repeat(6)));
+  const parts = [];
+  await context.writeState((part) => parts.push(part));
+  const whole = Buffer.concat(parts);
+  assert.deepEqual(whole, Buffer.from(context.saveState()));
+  let at = 0;
+  await other.readState((n) => whole.subarray(at, (at += Math.min(n, 1000))));
+  assert.deepEqual(other.tokens(), context.tokens());
+  assert.ok(at >= whole.length);
+  const reason = new Error("full");
+  await assert.rejects(context.writeState(() => { throw reason; }), reason);
+  await assert.rejects(other.readState(() => "x"), isEmber("INVALID_ARGUMENT", "Uint8Array"));
+  await assert.rejects(other.readState(() => new Uint8Array(0)), isEmber("FORMAT", ""));
+  assert.deepEqual(other.tokens(), context.tokens()); // as it was
+  const writing = context.writeState(() => {});
+  await assert.rejects(context.writeState(() => {}), isEmber("BUSY", ""));
+  await writing;
 });
 
 test("timings count what was run", async () => {

@@ -198,6 +198,8 @@ koffi.proto("void ember_log_callback(int32_t level, const uint8_t *text, size_t 
 koffi.proto("void ember_release_callback(void *user_data)");
 koffi.proto("int32_t ember_progress_callback(float done, void *user_data)");
 koffi.proto("int32_t ember_candidates_callback(const uint32_t *tokens, float *logits, size_t n, void *user_data)");
+koffi.proto("int32_t ember_write_callback(const uint8_t *data, size_t len, void *user_data)");
+koffi.proto("int64_t ember_read_callback(uint8_t *buffer, size_t capacity, void *user_data)");
 koffi.proto("uint32_t ember_full_callback(uint32_t n_tokens, uint32_t n_ctx, uint32_t n_turns, void *user_data)");
 
 /** A function that C may call, until it is closed. What it throws is kept in `error`, and C gets `failed`. */
@@ -334,13 +336,15 @@ export const textFrom = (...values) => Buffer.from(bytesOf(...values)).toString(
 
 /** Text for a function that takes a pointer and a length in bytes. */
 export function utf8(text) {
+  if (typeof text !== "string") throw refused(`a text is needed, not ${text}`);
   const bytes = Buffer.from(text);
   return [bytes, bytes.length];
 }
 
 /** Texts for a function that takes their pointers, their lengths and their number. */
 export function textArrays(texts) {
-  const bytes = texts.map((text) => Buffer.from(text));
+  if (!Array.isArray(texts)) throw refused(`an array of texts is needed, not ${texts}`);
+  const bytes = texts.map((text) => utf8(text)[0]);
   return [bytes, BigUint64Array.from(bytes, (one) => BigInt(one.length)), bytes.length];
 }
 

@@ -1,12 +1,10 @@
 // Tests of samplers: their stages, logits that are sampled by hand, and callbacks, on the bundled model.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { fileURLToPath } from "node:url";
-import { Constraint, EmberError, Model, Sampler } from "./ember.mjs";
+import { Constraint, Model, Sampler } from "./ember.mjs";
+import { isEmber, path } from "./helpers.mjs";
 
-const path = fileURLToPath(new URL("../../examples/models/ember-tales.gguf", import.meta.url));
 const prompt = "The wolf said";
-const isEmber = (code, says) => (error) => error instanceof EmberError && error.code === code && error.message.includes(says);
 
 const model = await Model.load(path);
 const context = model.context({ nThreads: 1, nCtx: 256 });

@@ -3,11 +3,11 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { EmberError, Model } from "./ember.mjs";
+import { Model } from "./ember.mjs";
+import { isEmber } from "./helpers.mjs";
 
 const fixtures = fileURLToPath(new URL("../../tests/fixtures/", import.meta.url));
 const read = (name) => JSON.parse(readFileSync(fixtures + name));
-const isEmber = (code, says) => (error) => error instanceof EmberError && error.code === code && error.message.includes(says);
 
 function near(got, want) {
   assert.equal(got.length, want.length);

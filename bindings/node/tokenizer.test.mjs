@@ -2,19 +2,8 @@
 import assert from "node:assert/strict";
 import { closeSync, openSync, readFileSync } from "node:fs";
 import { test } from "node:test";
-import { fileURLToPath } from "node:url";
-import { EmberError, Model, Tokenizer } from "./ember.mjs";
-
-const root = fileURLToPath(new URL("../../", import.meta.url));
-const path = `${root}examples/models/ember-tales.gguf`;
-const { generate: [golden], shift } = JSON.parse(readFileSync(`${root}tests/golden/bindings.json`));
-const isEmber = (code, says) => (error) => error instanceof EmberError && error.code === code && error.message.includes(says);
-
-async function all(events) {
-  const list = [];
-  for await (const event of events) list.push(event);
-  return { list, text: list.map((event) => event.text).join(""), end: list.at(-1) };
-}
+import { Model, Tokenizer } from "./ember.mjs";
+import { all, golden, isEmber, path, root, shift } from "./helpers.mjs";
 
 test("a tokenizer alone is as the model's", async () => {
   const model = await Model.load(path);

@@ -3,6 +3,7 @@ import {
   ALL_SEQUENCES, Constraint, EmberError, Model, Sampler, Tokenizer, buildInfo, hasFeature, setLog, version,
   type Context, type Event, type Memory, type Metrics, type ReplyEvent, type Score, type Timings, type Usage,
 } from "ember-inference";
+import type { Model as OfFile } from "./ember.mjs";
 
 async function models(path: string, signal: AbortSignal): Promise<Model> {
   const model = await Model.load(path, { signal, progress: (done: number) => done < 0.5, mmap: false, pack: "never", metadata: { a: 1, b: { float: 1 } } });
@@ -49,6 +50,9 @@ async function generations(model: Model, signal: AbortSignal) {
   await context.score("a", [1]);
   const timings: Timings = context.timings;
   context.loadState(context.saveState(ALL_SEQUENCES), ALL_SEQUENCES);
+  const parts: Uint8Array[] = [];
+  await context.writeState((part) => void parts.push(part), 1);
+  await context.readState((n) => parts.shift()?.subarray(0, n) ?? new Uint8Array(0));
   console.log(score.greedy, timings.decodeMs, context.info.pages, sampler.seed, other.clone().progress);
   console.log(await context.embed(["a"], { dimensions: 8 }), await context.embedTokens([[1]]), await context.rerank("a", ["b"]));
 }
@@ -83,7 +87,7 @@ function answer(event: ReplyEvent) {
   }
 }
 
-async function rest(model: Model) {
+async function rest(model: OfFile) {
   const engine = model.engine({ nParallel: 4, nCtx: 64, sharePrefixes: false });
   // @ts-expect-error: an engine says itself how many sequences there are
   model.engine({ nSeq: 4 });

@@ -5,6 +5,7 @@ import static java.lang.foreign.ValueLayout.*;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.MemorySegment;
 import java.math.BigInteger;
+import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
@@ -70,7 +71,9 @@ public final class Model implements AutoCloseable {
      * when nothing needs them any more. Where loading fails, it is not called.
      */
     public static Model load(MemorySegment bytes, Runnable released, ModelOptions options) {
-        if (!bytes.isNative()) throw new IllegalArgumentException("bytes on Java's heap do not stay where they are: give a native segment, or a byte[]");
+        if (!bytes.isNative()) {
+            throw new IllegalArgumentException("bytes on Java's heap do not stay where they are: give a native segment, or a byte[]");
+        }
         long loan = LOANS.incrementAndGet();
         LENT.put(loan, new Loan(bytes, released));
         try {
@@ -83,7 +86,7 @@ public final class Model implements AutoCloseable {
 
     private static Model load(ModelOptions options, String function, Object... from) {
         try (var how = options.handle()) {
-            var all = java.util.Arrays.copyOf(from, from.length + 1);
+            var all = Arrays.copyOf(from, from.length + 1);
             all[from.length] = how;
             return new Model(Native.made(function, all));
         } catch (EmberException e) {

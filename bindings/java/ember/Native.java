@@ -5,11 +5,14 @@ import static java.lang.foreign.ValueLayout.*;
 import java.lang.foreign.*;
 import java.lang.invoke.MethodHandle;
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.BiFunction;
 import java.util.function.Function;
+import java.util.stream.Stream;
 
 /**
  * The functions of ember.h, through Java's foreign functions. They are called by name. An argument is a number, a boolean, a pointer, null, a
@@ -26,7 +29,8 @@ final class Native {
 
     // As in ember.h.
     static final StructLayout EVENT =
-            layout("long struct_size; ptr text; long text_len; ptr bytes; long n_bytes; ptr tops; long n_tops; int kind, token; float logprob; int finish_reason");
+            layout("long struct_size; ptr text; long text_len; ptr bytes; long n_bytes; ptr tops; long n_tops; int kind, token; float logprob; "
+                    + "int finish_reason");
     static final StructLayout CHAT_EVENT = layout("long struct_size; ptr text; long text_len; ptr name; long name_len; ptr id; long id_len; "
             + "ptr reason; long reason_len; int index, kind, finish_reason");
     static final StructLayout RESULT = layout("long struct_size, prefill_ns, decode_ns; int n_prompt, n_generated, finish_reason, n_reused, "
@@ -104,8 +108,8 @@ final class Native {
             return raw.get(JAVA_DOUBLE, offset(field));
         }
 
-        java.time.Duration time(String field) {
-            return java.time.Duration.ofNanos(whole(field));
+        Duration time(String field) {
+            return Duration.ofNanos(whole(field));
         }
 
         String text(String field) {
@@ -118,8 +122,8 @@ final class Native {
         }
 
         /** The structs that a pointer and a number of the struct say. */
-        java.util.stream.Stream<Struct> elements(String field, String n, StructLayout element) {
-            if (whole(n) == 0) return java.util.stream.Stream.empty();
+        Stream<Struct> elements(String field, String n, StructLayout element) {
+            if (whole(n) == 0) return Stream.empty();
             var all = raw.get(ADDRESS, offset(field)).reinterpret(element.byteSize() * whole(n));
             return all.elements(element).map(one -> new Struct(one, element));
         }
@@ -275,7 +279,7 @@ final class Native {
     }
 
     /** What `read` makes of the struct that a function writes, and of the number behind it. */
-    static <T> T structAndNumber(StructLayout layout, java.util.function.BiFunction<Struct, Integer, T> read, String name, Object... arguments) {
+    static <T> T structAndNumber(StructLayout layout, BiFunction<Struct, Integer, T> read, String name, Object... arguments) {
         try (var call = new Call(arguments)) {
             var struct = new Struct(call.arena.allocate(layout), layout);
             struct.raw.set(JAVA_LONG, 0, layout.byteSize());

@@ -196,7 +196,10 @@ public final class Options extends Settings<Options> {
         return set("ember_generate_options_set_render_special", render);
     }
 
-    /** Whether the text of control tokens in a prompt stands for these tokens, as in what `Model.applyChatTemplate` gave; by default it does not. */
+    /**
+     * Whether the text of control tokens in a prompt stands for these tokens, as it does in what `Model.applyChatTemplate` gave; by default it
+     * is text.
+     */
     public Options parseSpecial(boolean parse) {
         return set("ember_generate_options_set_parse_special", parse);
     }

@@ -90,6 +90,52 @@ public class ChatTest {
         }
     }
 
+    static void copies(Model model) {
+        var chat = new ChatOptions().template(TEMPLATE);
+        try (var context = model.context(256, 1, 2)) {
+            var conversation = context.conversation("", chat, new Options().maxTokens(8).temperature(0.9f).seed(4));
+            said(conversation.send("Tell of the sea."));
+            var copy = conversation.fork(1);
+            EmberTest.equal("copied", copy.messages(), conversation.messages());
+            // The random numbers go on as in the other one, and the copy runs only what is new.
+            var text = said(copy.send("Go on."));
+            EmberTest.equal("reused", copy.usage().reusedTokens() > 8, true);
+            EmberTest.equal("took", copy.usage().prefill().isPositive() && copy.usage().decode().isPositive(), true);
+            EmberTest.equal("by itself", conversation.messages().split("\"role\":").length, 3);
+            EmberTest.equal("as the copy", said(conversation.send("Go on.")), text);
+            EmberTest.refused(1, "2", () -> conversation.fork(2));
+            conversation.close();
+            conversation.close();
+            // What both had goes with the last of them.
+            Thread.currentThread().interrupt();
+            EmberTest.equal("interrupted", copy.send("Why?").toList().getLast().finish(), Event.Finish.CANCELLED);
+            Thread.interrupted();
+            EmberTest.equal("goes on", said(copy.send("Why?")).isEmpty(), false);
+            copy.close();
+            EmberTest.refused(0, "conversation is closed", () -> copy.fork(0));
+        }
+
+        // What is dropped is the caller's to say.
+        try (var small = model.context(96, 1); var talk = small.conversation("", chat, new Options().maxTokens(8))) {
+            var asked = new ArrayList<List<Integer>>();
+            talk.setOnFull((tokens, positions, turns) -> {
+                asked.add(List.of(positions, turns));
+                return turns;
+            });
+            for (int i = 0; i < 6; i++) said(talk.send("Tell of the sea and the moon."));
+            EmberTest.equal("asked", !asked.isEmpty() && asked.stream().allMatch(one -> one.get(0) == 96 && one.get(1) > 0), true);
+            var reason = new IllegalStateException("nothing");
+            talk.setOnFull((tokens, positions, turns) -> { throw reason; });
+            SamplerTest.thrown(reason, () -> {
+                for (int i = 0; i < 6; i++) said(talk.send("Tell of the sea and the moon."));
+            });
+            talk.setOnFull((tokens, positions, turns) -> 0);
+            EmberTest.refused(6, "", () -> talk.send("Tell of the sea and the moon."));
+            talk.setOnFull(null);
+            EmberTest.equal("as before", said(talk.send("Tell of the sea and the moon.")).isEmpty(), false);
+        }
+    }
+
     static void constraints(Model model) {
         var context = model.context(512, 1);
         var none = new ConstraintOptions();
@@ -123,6 +169,9 @@ public class ChatTest {
         EmberTest.refused(0, "constraint is closed", () -> context.generate("The", new Options().constraint(waits)));
         EmberTest.refused(4, "propertyNames", () -> Constraint.jsonSchema(model, "{\"propertyNames\": {\"maxLength\": 3}}"));
         EmberTest.refused(1, "choices", () -> Constraint.choices(model, List.of(), none));
+        var limited = new ConstraintOptions().limit(ConstraintOptions.Limit.SOURCE, 3);
+        EmberTest.refused(1, "3", () -> Constraint.regex(model, "a{9}", limited));
+        EmberTest.equal("nothing to hold", Constraint.chat(model, new ChatOptions().template(TEMPLATE), "").isEmpty(), true);
         EmberTest.refused(1, "repeat", () -> Constraint.jsonObject(model, new ConstraintOptions().repeat(true)));
         var plain = new ChatOptions().template("{{ messages[0].content }}");
         var tokens = model.tokenizeChat(List.of(Message.user("<|endoftext|>")), plain);
@@ -150,6 +199,18 @@ public class ChatTest {
             try (var must = context.conversation("", required, new Options().maxTokens(60))) {
                 matches("Bern", must.send("What is the weather in Bern?").filter(ReplyEvent::isCall).toList().getFirst().text(), ".*Bern.*");
             }
+            // Calls of one's own generations are held to their schemas.
+            var calling = new ChatOptions().tools(TOOLS).toolChoice("weather");
+            var prompt = model.applyChatTemplate(List.of(Message.user("What is the weather in Bern?")), new ChatOptions().tools(TOOLS));
+            try (var held = Constraint.chat(model, calling, prompt).orElseThrow(); var parser = model.chatParser(prompt, calling)) {
+                context.rewind(0);
+                var own = new ArrayList<ReplyEvent>();
+                context.generate(prompt, new Options().constraint(held).renderSpecial(true).parseSpecial(true).maxTokens(60)).forEach(event -> {
+                    own.addAll(parser.push(event.text()));
+                    if (event.isEnd()) own.addAll(parser.finish(event.finish()));
+                });
+                matches("held", own.stream().filter(ReplyEvent::isCall).toList().getFirst().text(), "\\{\\s*\"city\"\\s*:\\s*\".*Bern.*\"\\s*\\}");
+            }
             EmberTest.refused(1, "tool_choice", () -> context.conversation("", new ChatOptions().tools(TOOLS).toolChoice("sing"), new Options()));
         }
     }
@@ -157,6 +218,7 @@ public class ChatTest {
     public static void main(String[] arguments) {
         try (var model = Model.load(arguments[0])) {
             conversations(model);
+            copies(model);
             constraints(model);
         }
         if (!java.nio.file.Files.exists(java.nio.file.Path.of(arguments[1]))) {
