@@ -112,7 +112,7 @@ def command(page: str, line: str) -> str | None:
             kinds[first](page, rest)
             return None
         # What is installed is the reader's; the lines with a compiler are run by tests/packaging/install.sh.
-        case ["apt-get", "install", *_] | ["pip", "install", *_] | ["python3", "-m", "pip", "install", *_]:
+        case ["scripts/setup.sh", "check" | "install"] | ["apt-get", "install", *_] | ["pip", "install", *_] | ["python3", "-m", "pip", "install", *_]:
             return None
         case ["cc", "-Iinclude", "examples/c/hello.c", *_] | ["cc", "program.c", "$(pkg-config", *_]:
             return None
