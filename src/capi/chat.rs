@@ -23,7 +23,7 @@ use crate::model::LoadedModel;
 #[cfg(feature = "chat")]
 fn apply(model: &LoadedModel, messages: &str, options: ChatOptions) -> Result<String> {
     let (template, input) = template_and_input(model, options)?;
-    Ok(template.render(messages, input)?.text)
+    Ok(template.render(messages, input, &|| Ok(()))?.text)
 }
 
 /// The template that the options name, and what it is rendered with.
@@ -44,7 +44,7 @@ fn template_and_input(model: &LoadedModel, options: ChatOptions) -> Result<(Temp
 #[cfg(feature = "chat")]
 fn tokenize(model: &LoadedModel, messages: &str, options: ChatOptions) -> Result<Vec<u32>> {
     let (template, input) = template_and_input(model, options)?;
-    let rendered = template.guarded(model).render(messages, input)?;
+    let rendered = template.guarded(model).render(messages, input, &|| Ok(()))?;
     let tokenizer = model.tokenizer_for(rendered.text.len())?;
     tokenizer.encode_rendered(&[], &rendered.text, &rendered.foreign)
 }

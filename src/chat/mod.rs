@@ -92,6 +92,21 @@ impl ChatTemplate {
         input: &ChatInput,
         guard: Option<&Guard>,
     ) -> Result<Rendered> {
+        self.render_under(messages, input, guard, &|| Ok(()))
+    }
+
+    /// As [`ChatTemplate::render_guarded`]. `look` is asked between the steps, each of which reads all messages, and ends the rendering
+    /// with its error.
+    ///
+    /// # Errors
+    /// As [`ChatTemplate::render`], and those of `look`.
+    pub fn render_under(
+        &self,
+        messages: &str,
+        input: &ChatInput,
+        guard: Option<&Guard>,
+        look: &dyn Fn() -> Result<()>,
+    ) -> Result<Rendered> {
         let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         let mut budget = Budget::for_input(messages.len() + length(&input.tools) + length(&input.variables));
         let messages = conversation(messages, &mut budget)?;
@@ -105,7 +120,9 @@ impl ChatTemplate {
         let (messages, tools, sign) = match guard {
             None => (messages, tools, None),
             Some(guard) => {
+                look()?;
                 let sign = Guard::sign(&[&messages, &tools])?;
+                look()?;
                 let mut put = |value| guard.put(value, sign, &mut budget).map_err(guarded::internal);
                 (put(&messages)?, put(&tools)?, Some(sign))
             }
@@ -133,6 +150,7 @@ impl ChatTemplate {
                 variables.push((name.to_owned(), value.clone()));
             }
         }
+        look()?;
         let clock = input.now.map_or_else(Clock::now, Clock::at);
         let text = self.template.render(&variables, &clock, budget).map_err(|fault| match fault.kind {
             Kind::Raised => {
@@ -144,6 +162,7 @@ impl ChatTemplate {
                 describe(&fault)
             )),
         })?;
+        look()?;
         Ok(match sign {
             None => Rendered { text, foreign: Vec::new() },
             Some(sign) => Guard::take(&text, sign),

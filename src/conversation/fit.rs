@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 /// how many turns can be dropped, at least one. Says how many are, the oldest first; 0: none, and the reply ends in an error.
 pub type OnFull = Box<dyn FnMut(usize, usize, usize) -> usize + Send>;
 
-/// Bytes of a prompt that is encoded to its end, whatever is cancelled meanwhile.
+/// Bytes of a prompt that is rendered and encoded to its end, whatever is cancelled meanwhile.
 const MOST_UNWATCHED: usize = 1 << 12;
 
 impl Conversation {
@@ -25,14 +25,10 @@ impl Conversation {
     pub(super) fn fit(&mut self, context: &mut Context) -> Result<String> {
         let n_ctx = context.options().n_ctx;
         let reserve = self.options.reserve.unwrap_or(self.options.generate.max_tokens.min(n_ctx / 4)).max(1);
-        let whole = self.render(&self.dropped)?;
+        let whole = self.render(&self.dropped, context)?;
         let (mut dropped, mut rendered, mut n_dropped) = (self.dropped.clone(), whole.clone(), 0);
         let (held, forgotten) = loop {
-            // A token that was turned is told by the generation, and a short text is soon encoded.
-            let watch = match whole.text.len() > MOST_UNWATCHED {
-                true => context.watch(self.options.generate.cancel.as_ref()),
-                false => Watch::new(None, None),
-            };
+            let watch = self.watch(context, whole.text.len());
             watch.check()?;
             let (held, forgotten) = self.planned(&whole, &rendered, watch)?;
             let n = held.tokens.len() + reserve;
@@ -60,7 +56,7 @@ impl Conversation {
             }
             dropped = if dropped.is_empty() { starts[0] } else { dropped.start }..starts[n_turns];
             n_dropped += n_turns;
-            rendered = self.render(&dropped)?;
+            rendered = self.render(&dropped, context)?;
         };
         if let Some((from, to)) = forgotten {
             let (seq, n) = (self.options.generate.seq, to.n_tokens - from.n_tokens);
@@ -73,6 +69,14 @@ impl Conversation {
         (self.held, self.dropped) = (held, dropped);
         self.usage.n_dropped_turns = n_dropped;
         Ok(rendered.text)
+    }
+
+    /// What ends work on a text of `n_bytes` early. The generation tells of a token that is cancelled; a short text is soon done.
+    fn watch<'a>(&'a self, context: &'a Context, n_bytes: usize) -> Watch<'a> {
+        match n_bytes > MOST_UNWATCHED {
+            true => context.watch(self.options.generate.cancel.as_ref()),
+            false => Watch::new(None, None),
+        }
     }
 
     /// What is held when the prompt is `rendered`, which is `whole` without some turns, and between which joints tokens are forgotten
@@ -95,9 +99,12 @@ impl Conversation {
     }
 
     /// The prompt without the messages `dropped`.
-    fn render(&self, dropped: &std::ops::Range<usize>) -> Result<Rendered> {
+    fn render(&self, dropped: &std::ops::Range<usize>, context: &Context) -> Result<Rendered> {
         let kept = self.messages[..dropped.start].iter().chain(&self.messages[dropped.end..]);
-        self.template.render(&array(kept), self.input())
+        let messages = array(kept);
+        let watch = self.watch(context, messages.len());
+        watch.check()?;
+        self.template.render(&messages, self.input(), &|| watch.check())
     }
 
     /// The first messages of the turns that can be dropped, and behind them of the one that cannot.

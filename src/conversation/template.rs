@@ -93,13 +93,18 @@ impl Template {
 
     /// What it writes for these messages. Without a guard, texts of messages that spell control tokens are as good as the template's own.
     /// Errors: those of [`ChatTemplate::render`], `NoMemory`.
-    pub fn render(&self, messages: &str, input: ChatInput) -> Result<Rendered> {
+    pub fn render(
+        &self,
+        messages: &str,
+        input: ChatInput,
+        look: &dyn Fn() -> Result<()>,
+    ) -> Result<Rendered> {
         let more = [&input.tools, &input.variables].into_iter().flatten();
         let n_bytes = more.fold(room(messages), |sum, json| sum.saturating_add(room(json)));
         // With a guard all texts are there twice.
         let n_copies = if self.guard.is_some() { 2 } else { 1 };
         expect_room(n_bytes.saturating_mul(n_copies), "a conversation of this length")?;
         let input = ChatInput { special_tokens: self.special_tokens.clone(), ..input };
-        self.compiled.render_guarded(messages, &input, self.guard.as_ref())
+        self.compiled.render_under(messages, &input, self.guard.as_ref(), look)
     }
 }

@@ -19,7 +19,8 @@ struct Piece {
     scales: [__m512; 2],
 }
 
-/// The sums of the products of both halves of a piece with a vector.
+/// The sums of the products of both halves of a piece with some vectors.
+#[allow(clippy::needless_range_loop, reason = "the numbers are turned")]
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,avx512bitalg,f16c")]
 fn sums<const N: usize>(quads: &[__m512i; 8], x: [&Q8Block; N]) -> [[__m512; 2]; N] {
