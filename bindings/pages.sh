@@ -28,7 +28,9 @@ chat_model=${EMBER_MODELS:-$HOME/.cache/ember/models}/SmolLM2-135M-Instruct.Q4_1
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 [ ! -f "$chat_model" ] || python3 bindings/tool_model.py "$chat_model" "$out/tools.gguf"
-[ -d bindings/node/node_modules/koffi ] && [ -d bindings/node/node_modules/typescript ] || (cd bindings/node && npm install --no-audit --no-fund --no-package-lock)
+if ! [ -d bindings/node/node_modules/koffi ] || ! [ -d bindings/node/node_modules/typescript ]; then
+    (cd bindings/node && npm install --no-audit --no-fund --no-package-lock)
+fi
 EMBER_LIBRARY=$lib expect node bindings/node/generate.mjs
 EMBER_LIBRARY=$lib EMBER_CHAT_MODEL=$chat_model EMBER_TOOLS_MODEL=$out/tools.gguf node --test bindings/node/*.test.mjs
 (cd bindings/node && node_modules/.bin/tsc --project .)
