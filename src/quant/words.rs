@@ -121,11 +121,11 @@ fn first_unit(block: &[u8]) -> [u8; 2] {
 }
 
 layout!(
-    /// Of each piece twelve bits of four point numbers' upper eight and a shift: low bytes; of the block the upper bits.
+    /// The low bytes of point numbers; of the block their upper bits, the scales and the shifts.
     IQ1_S, iq1_s, [(2, 1)], [(34, 4)], first_unit
 );
 layout!(
-    /// The low bytes of point numbers; of the block their upper bits and the scales.
+    /// The low bytes of point numbers; of the block their upper bits and the shifts, and the scales.
     IQ1_M, iq1_m, [(0, 1)], [(32, 4), (48, 2)], |block| {
         let packed: Option<&iq1_m::Packed> = bytemuck::try_from_bytes(block).ok();
         packed.map_or([0; 2], iq1_m::Packed::unit)
