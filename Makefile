@@ -27,6 +27,7 @@ FEATURES ?=
 # What there is to fuzz, and which of it `make fuzz` takes.
 FUZZ_TARGETS := $(patsubst fuzz/fuzz_targets/%.rs,%,$(wildcard fuzz/fuzz_targets/*.rs))
 TARGET ?=
+TARGETS ?=
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 SOVERSION := $(firstword $(subst ., ,$(VERSION)))
 # Where `make install` puts things, and what it puts before all paths.
@@ -41,7 +42,7 @@ STATIC_LIBS := -lpthread -ldl -lm
 PROGRAMS := generate chat logits tokenize embed bench hello
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
 
-.PHONY: help lib install install-strip dist examples run models test tools test-rust test-capi docs abi-golden test-packages test-cinstall test-minimal test-i686 test-wasm test-android test-ios test-go test-server test-pages test-cpp test-python test-ray test-swift test-fields wheel test-isa test-x86-64 test-aarch64 android ios release test-windows sizes loom tsan miri check bench bench-cancel bench-drafts bench-engine bench-perplexity bench-sampling bench-kernels soak fuzz faults cancel-soon rounds alloc-failure clean
+.PHONY: help lib install install-strip dist examples run models test tools test-rust test-capi docs abi-golden test-packages test-cinstall test-minimal test-i686 test-wasm test-android test-ios test-go test-server test-pages test-cpp test-python test-ray test-swift test-fields wheel test-isa test-x86-64 test-aarch64 android ios release packages test-chats test-windows sizes loom tsan miri check bench bench-cancel bench-drafts bench-engine bench-perplexity bench-sampling bench-kernels soak fuzz faults cancel-soon rounds alloc-failure clean
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -116,6 +117,15 @@ test-ios: ios ## that, and its layout, processors and module (needs clang and ll
 
 release: ## the library for another system into build/release/TARGET (scripts/release.sh lists the targets)
 	FEATURES='$(FEATURES)' scripts/release.sh '$(TARGET)'
+
+packages: ## packs what make release built for C, Go, Node and Python, into build/packages; TARGETS="names" builds these first
+	@for target in $(TARGETS); do scripts/release.sh "$$target" || exit 1; done
+	@tools=$${EMBER_BUILD_TOOLS:-build/tools}; [ -x "$$tools/bin/python3" ] || { \
+		$(PYTHON) -m venv "$$tools" && "$$tools/bin/pip" install -q -r packaging/build-requirements.txt; }; \
+	"$$tools/bin/python3" scripts/packages $(TARGETS)
+
+test-chats: ## installs the packages of build/packages in empty folders, without Rust, and has a chat in each language
+	tests/packages/run.sh build/packages
 
 test-windows: ## the library for Windows on x86-64 under Wine (needs mingw-w64, wine64, and make release TARGET=x86_64-windows-gnu)
 	scripts/test-windows.sh
@@ -258,7 +268,7 @@ check: ## formatting, lints, the committed header, shell scripts, prose
 	git diff --exit-code -- include/ember.h
 	$(PYTHON) scripts/prose.py
 	$(PYTHON) scripts/book.py stage
-	shellcheck -x scripts/*.sh tests/capi/*.sh tests/golden/*.sh tests/packaging/*.sh bindings/cpp/tests/*.sh bindings/python/*.sh bindings/python/tests/*.sh bindings/go/*.sh bindings/go/examples/*.sh bindings/go/examples/server/clients/*.sh bindings/swift/*.sh bindings/*.sh .ci/run
+	shellcheck -x scripts/*.sh tests/capi/*.sh tests/golden/*.sh tests/packaging/*.sh tests/packages/*.sh bindings/cpp/tests/*.sh bindings/python/*.sh bindings/python/tests/*.sh bindings/go/*.sh bindings/go/examples/*.sh bindings/go/examples/server/clients/*.sh bindings/swift/*.sh bindings/*.sh .ci/run
 
 bench: build/bin/bench ## measures Ember next to llama.cpp; BENCH="options" PYTHON=python (bench/README.md)
 	$(PYTHON) bench/run.py $(BENCH)

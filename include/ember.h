@@ -861,6 +861,10 @@ ember_status ember_model_load(
  * path (Android assets, sandboxed documents) and for files stored in an archive
  * without compression.
  *
+ * Windows has no descriptors that libraries share, and there is no function for
+ * its handles. Load a file by its path there, or map it (MapViewOfFile) and
+ * lend it with ember_model_load_borrowed.
+ *
  * @param fd the descriptor of the open file; its position is neither used nor
  *   moved, so several threads may load from one
  * @param offset where the part begins, in bytes; where it is no multiple of 4
@@ -877,8 +881,8 @@ ember_status ember_model_load(
  * - Threads: Any thread; one call at a time for `options`, a second gives
  *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for a part that is not inside the file;
- *   EMBER_E_UNSUPPORTED for one file of several, and on systems without file
- *   descriptors; else as ember_model_load. The error's sentence begins with
+ *   EMBER_E_UNSUPPORTED for one file of several, and on Windows and
+ *   WebAssembly; else as ember_model_load. The error's sentence begins with
  *   `<fd N>`.
  *
  * @return EMBER_OK, or the status of the error

@@ -34,20 +34,23 @@ cross_build() {
     built=${CARGO_TARGET_DIR:-target}/$target/release
 }
 
-# cross_strip ARCHIVE: takes debug information and the compiler's own copies of the code out of a static library.
-cross_strip() {
+# cross_objcopy ARGUMENT...: LLVM's objcopy, which knows every system's objects.
+cross_objcopy() {
     local objcopy=${OBJCOPY:-} library sysroot
     sysroot=$(rustc --print sysroot)
     if [ -z "$objcopy" ]; then
-        # The compiler's own, which knows every system's objects.
         objcopy=$(ls "$sysroot"/lib/rustlib/*/bin/rust-objcopy 2>/dev/null || command -v llvm-objcopy) || {
             echo "$0: there is no llvm-objcopy; please install llvm, or name one in OBJCOPY" >&2
             return 1
         }
     fi
     library=$sysroot/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-    LD_LIBRARY_PATH=$library "$objcopy" --strip-debug -R .llvmbc -R .llvmcmd \
-        -R __LLVM,__bitcode -R __LLVM,__cmdline "$1"
+    LD_LIBRARY_PATH=$library "$objcopy" "$@"
+}
+
+# cross_strip ARCHIVE: takes debug information and the compiler's own copies of the code out of a static library.
+cross_strip() {
+    cross_objcopy --strip-debug -R .llvmbc -R .llvmcmd -R __LLVM,__bitcode -R __LLVM,__cmdline "$1"
 }
 
 # cross_linker NAME: prints the path of a linker of LLVM's, ld.lld or ld64.lld: the compiler's own, or one in PATH.
