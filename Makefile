@@ -42,7 +42,7 @@ STATIC_LIBS := -lpthread -ldl -lm
 PROGRAMS := generate chat logits tokenize embed bench hello
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
 
-.PHONY: help lib install install-strip dist examples run models test tools test-rust test-capi docs abi-golden test-packages test-cinstall test-minimal test-i686 test-wasm test-android test-ios test-go test-server test-pages test-cpp test-python test-ray test-swift test-fields wheel test-isa test-x86-64 test-aarch64 android ios release packages test-chats test-windows sizes loom tsan miri check bench bench-cancel bench-drafts bench-engine bench-perplexity bench-sampling bench-kernels soak fuzz faults cancel-soon rounds alloc-failure clean
+.PHONY: help lib install install-strip dist examples run models test tools test-rust test-capi docs abi-golden test-packages test-cinstall test-minimal test-i686 test-wasm test-android test-ios test-go test-server test-pages test-cpp test-python test-ray test-swift test-fields wheel test-isa test-x86-64 test-aarch64 android ios release packages test-chats test-windows sizes loom tsan miri check bench bench-cancel bench-drafts bench-engine bench-perplexity bench-sampling bench-kernels soak release-check fuzz faults cancel-soon rounds alloc-failure clean
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -261,7 +261,11 @@ test-x86-64: ## kernels and models on an x86-64 processor with every level, AMX 
 test-aarch64: ## kernels and models on three 64-bit Arm processors, emulated by qemu
 	scripts/test-aarch64.sh
 
-check: ## formatting, lints, the committed header, shell scripts, prose
+release-check: ## whether versions, header, changelog and packages agree
+	$(PYTHON) scripts/release-check.py
+	$(PYTHON) tests/packaging/release_check.py
+
+check: release-check ## formatting, lints, versions, the committed header, shell scripts, prose
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets -- -D warnings
 	$(CARGO) clippy --no-default-features --lib --test minimal -- -D warnings

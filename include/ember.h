@@ -263,8 +263,20 @@ typedef struct ember_classify_options ember_classify_options;
  * @{
  */
 
+/** The first number of this header's version. */
+#define EMBER_VERSION_MAJOR 0
+
 /**
- * Gives the version of the library at run time, for example "0.1.0".
+ * The second number of this header's version. A program needs a library of this
+ * number or a higher one.
+ */
+#define EMBER_VERSION_MINOR 2
+
+/** The third number of this header's version. */
+#define EMBER_VERSION_PATCH 0
+
+/**
+ * Gives the version of the library at run time, for example "0.2.0".
  *
  * - Ownership: The text is static and never freed.
  * - Threads: Any thread, also several at the same time.
@@ -277,7 +289,7 @@ const char *ember_version_string(void);
  * Says whether the library was built with an optional part. What needs a part
  * that is missing gives EMBER_E_UNSUPPORTED.
  *
- * @param name the part: "chat" (chat templates), UTF-8, "constraints", "hf"
+ * @param name the part, UTF-8: "chat" (chat templates), "constraints", "hf"
  *   (Hugging Face folders), "tokenizers" (GGUF files whose text is normalized
  *   as BERT's or Qwen's); may be NULL if `name_len` is 0
  * @param name_len length of `name` in bytes, or EMBER_NUL_TERMINATED

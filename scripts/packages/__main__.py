@@ -7,6 +7,7 @@ TARGET are names of scripts/release.sh; without one all that lie in build/releas
 
 import argparse
 import hashlib
+import os
 import pathlib
 import shutil
 import sys
@@ -33,6 +34,7 @@ def main():
     targets = [target for target in TARGETS if (target.name in args.targets or not args.targets) and target.folder.is_dir()]
     if not targets:
         sys.exit("packages: nothing lies in build/release; please run make release TARGET=x86_64-linux-gnu")
+    os.umask(0o022)
     shutil.rmtree(args.out, ignore_errors=True)
     c.pack(args.out, targets)
     golang.pack(args.out, targets, args.go_module)

@@ -24,8 +24,15 @@ def pack(out, targets):
             for name, text in licences(target)[0].items():
                 with open(f"{work}/licenses/{name}", "wb") as file:
                     file.write(text)
+            library = shutil.copy(target.folder / target.library, work)
+            # As files lie here they may be for their owner alone.
+            for inside, folders, files in os.walk(work):
+                for name in folders:
+                    os.chmod(f"{inside}/{name}", 0o755)
+                for name in files:
+                    os.chmod(f"{inside}/{name}", 0o644)
             told = {
-                "EMBER_LIBRARY": str(target.folder / target.library),
+                "EMBER_LIBRARY": library,
                 "EMBER_WHEEL_PLATFORM": target.wheel,
                 "EMBER_WHEEL_BILL": str(target.folder / "ember.cdx.json"),
                 "SOURCE_DATE_EPOCH": str(max(epoch(), 315532800)),
