@@ -1,6 +1,7 @@
-"""Packs libraries that scripts/release.sh built for C, Go, Node and Python, into build/packages. Needs no Rust.
+"""Packs libraries that scripts/release.sh built for C, Go, Java, Node and Python, into build/packages. Needs no Rust; Java's
+package needs javac 22, which JAVAC names, and is left out without it.
 
-    scripts/packages [--out FOLDER] [--go-module PATH] [TARGET…]
+    python3 scripts/packages [--out FOLDER] [--go-module PATH] [TARGET…]
 
 TARGET are names of scripts/release.sh; without one all that lie in build/release are packed. The same libraries give the same bytes.
 """
@@ -14,6 +15,7 @@ import sys
 
 import c
 import golang
+import java
 import node
 import python
 from common import ROOT, TARGETS
@@ -40,11 +42,12 @@ def main():
     golang.pack(args.out, targets, args.go_module)
     node.pack(args.out, targets)
     python.pack(args.out, targets)
+    java.pack(args.out, targets)
     files = sorted(path for path in args.out.rglob("*") if path.is_file())
     sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(args.out).as_posix()}\n" for path in files]
     (args.out / "SHA256SUMS").write_text("".join(sums))
     for path in files:
-        if path.suffix in (".zip", ".tgz", ".gz", ".whl"):
+        if path.suffix in (".zip", ".tgz", ".gz", ".whl", ".jar"):
             print(f"{path.stat().st_size:12,}  {path.relative_to(args.out)}")
 
 

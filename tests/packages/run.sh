@@ -4,9 +4,9 @@
 #
 #   tests/packages/run.sh [FOLDER [LANGUAGE…]]
 #
-# FOLDER is what scripts/packages made (default: build/packages), LANGUAGE c (with C++), python, go or node; without one all. Other
-# authors' packages (koffi, setuptools) come from where npm and pip are set to. Needs a C and a C++ compiler, CMake, pkg-config, Go 1.24,
-# Node 20 with npm.
+# FOLDER is what scripts/packages made (default: build/packages), LANGUAGE c (with C++), python, go, node, java or windows (C, C++ and Go
+# under Wine); without one all. Other authors' packages (koffi) come from where npm is set to. Needs a C and a C++ compiler, CMake,
+# pkg-config, Go 1.24, Node 20 with npm, and Java 22 (JAVA names it; without it Java is left out).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -76,12 +76,17 @@ test_python() {
     expect Python env/bin/python chat.py
 }
 
-test_go() {
-    cp "$here/go/chat.go" .
+# go_module: a module here that has Ember from the folder of packages.
+go_module() {
     export GOPROXY=file://$packages/go GONOSUMDB='*' GONOSUMCHECK=1 GOFLAGS=-mod=mod GONOPROXY=none GOTOOLCHAIN=local
     export GOMODCACHE=$PWD/cache GOSUMDB=off GOCACHE=$PWD/build
     go mod init example.com/chat 2>/dev/null
-    go get "$(sed -n 's/^module //p' "$OLDPWD/bindings/go/go.mod")@latest" 2>go.log || { cat go.log; die "go get fails"; }
+    go get "$(sed -n 's/^module //p' "$here/../../bindings/go/go.mod")@latest" 2>go.log || { cat go.log; die "go get fails"; }
+}
+
+test_go() {
+    cp "$here/go/chat.go" .
+    go_module
     go build -o chat . || die "go build fails"
     if ldd chat 2>/dev/null | grep ember; then die "the program looks for the shared library"; fi
     expect Go ./chat
@@ -98,10 +103,62 @@ test_node() {
     expect Node node chat.mjs
 }
 
+test_java() {
+    local java
+    java=$(readlink -f "$(command -v "${JAVA:-java}" || echo none)")
+    if ! "$java" --version 2>/dev/null | head -n 1 | grep -qE ' (2[2-9]|[3-9][0-9])'; then
+        echo "packages: Java is left out, for there is no Java 22 (JAVA names one)"
+        return
+    fi
+    # As Maven and Gradle lay out a repository.
+    local jars
+    jars=$(find "$packages/java" -name '*.jar' | tr '\n' ':')
+    cp "$here/java/Chat.java" .
+    "${java%/java}/javac" -cp "$jars" -d . Chat.java
+    expect Java "$java" --enable-native-access=ALL-UNNAMED -cp "$jars." Chat
+}
+
+# The archive and the Go module for Windows, built here and run by Wine.
+test_windows() {
+    local wine root gcc=x86_64-w64-mingw32-gcc gxx
+    # ember.hpp needs std::mutex, which Debian's other g++ for Windows lacks.
+    gxx=$(command -v x86_64-w64-mingw32-g++-posix || echo x86_64-w64-mingw32-g++)
+    wine=$(command -v wine64 || echo /usr/lib/wine/wine64)
+    if ! [ -x "$wine" ] || ! command -v $gcc >/dev/null || ! ls "$packages"/c/ember-*-x86_64-windows-gnu.zip >/dev/null 2>&1; then
+        echo "packages: Windows is left out, for there is no wine64, no mingw-w64, or no package for it"
+        return
+    fi
+    export WINEDEBUG=-all WINEPREFIX=$PWD/wine
+    python3 -m zipfile -e "$packages"/c/ember-*-x86_64-windows-gnu.zip .
+    root=$(ls -d "$PWD"/ember-*)
+    cp "$here"/c/* .
+    if ! { cmake -S . -B build -DCMAKE_SYSTEM_NAME=Windows -DCMAKE_C_COMPILER=$gcc -DCMAKE_CXX_COMPILER="$gxx" \
+        -DCMAKE_EXE_LINKER_FLAGS=-static -DCMAKE_FIND_ROOT_PATH="$root" -DCMAKE_PREFIX_PATH="$root" && cmake --build build; } >cmake.log 2>&1; then
+        cat cmake.log
+        die "CMake builds nothing for Windows"
+    fi
+    cp "$root/bin/ember.dll" build
+    # Debian's Wine lacks it.
+    $gcc -shared -O1 "$here/../windows/bcryptprimitives.c" -o build/bcryptprimitives.dll -ladvapi32
+    expect "C for Windows, shared library" windows_program build/shared.exe
+    expect "C for Windows, static library" windows_program build/static.exe
+    expect "C++ for Windows" windows_program build/cpp.exe
+    mkdir go
+    cp "$here/go/chat.go" go
+    cd go
+    go_module
+    GOOS=windows GOARCH=amd64 CGO_ENABLED=1 CC=$gcc go build -o ../build/chat.exe . || die "go build fails for Windows"
+    cd ..
+    expect "Go for Windows" windows_program build/chat.exe
+    "$(command -v wineserver || echo /usr/lib/wine/wineserver)" -k || true
+}
+
+windows_program() { "$wine" "$@" | tr -d '\r'; }
+
 for language in "${@:-c}"; do
-    case $language in c | python | go | node) ;; *) die "the language is c, python, go or node, not \"$language\"" ;; esac
+    case $language in c | python | go | node | java | windows) ;; *) die "the language is c, python, go, node, java or windows, not \"$language\"" ;; esac
 done
-[ $# -gt 0 ] || set -- c python go node
+[ $# -gt 0 ] || set -- c python go node java windows
 for language; do
     mkdir "$work/$language"
     cd "$work/$language"
