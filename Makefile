@@ -118,14 +118,20 @@ test-ios: ios ## that, and its layout, processors and module (needs clang and ll
 release: ## the library for another system into build/release/TARGET (scripts/release.sh lists the targets)
 	FEATURES='$(FEATURES)' scripts/release.sh '$(TARGET)'
 
-packages: ## packs what make release built for C, Go, Node and Python, into build/packages; TARGETS="names" builds these first
+packages: build/tools.path ## packs what make release built for C, Go, Java, Node and Python, into build/packages; TARGETS="names" builds these first
 	@for target in $(TARGETS); do scripts/release.sh "$$target" || exit 1; done
-	@tools=$${EMBER_BUILD_TOOLS:-build/tools}; [ -x "$$tools/bin/python3" ] || { \
-		$(PYTHON) -m venv "$$tools" && "$$tools/bin/pip" install -q -r packaging/build-requirements.txt; }; \
-	"$$tools/bin/python3" scripts/packages $(TARGETS)
+	"$$(cat build/tools.path)/bin/python3" scripts/packages $(TARGETS)
 
-test-chats: ## installs the packages of build/packages in empty folders, without Rust, and has a chat in each language
-	tests/packages/run.sh build/packages
+# The folder of the Python that makes packages, and links for other systems.
+build/tools.path: packaging/build-requirements.txt
+	@mkdir -p build
+	@tools=$${EMBER_BUILD_TOOLS:-$(CURDIR)/build/tools}; [ -n "$$EMBER_BUILD_TOOLS" ] || { \
+		$(PYTHON) -m venv "$$tools" && "$$tools/bin/pip" install -q -r packaging/build-requirements.txt; } && echo "$$tools" >$@
+
+test-chats: lib build/tools.path ## packs what make lib built, installs it in empty folders without Rust, and has a chat in each language
+	scripts/release.sh "$$(uname -m)-linux-gnu" $(TARGET_DIR)/release build/chats
+	EMBER_BUILT=build/chats "$$(cat build/tools.path)/bin/python3" scripts/packages --out build/chats/packages
+	tests/packages/run.sh build/chats/packages
 
 test-windows: ## the library for Windows on x86-64 under Wine (needs mingw-w64, wine64, and make release TARGET=x86_64-windows-gnu)
 	scripts/test-windows.sh

@@ -2,10 +2,10 @@
 # Builds the library for one system into build/release/TARGET: lib, and bin for Windows' DLL; the licences of all code in it, and a
 # bill of materials. scripts/packages packs that.
 #
-#   scripts/release.sh TARGET [FOLDER]
+#   scripts/release.sh TARGET [FOLDER OUT]
 #
-# TARGET is one of those below. The libember.a of FOLDER, if it is given, is linked and packed instead of one that is built (and on a
-# Mac libember.dylib). Python's packages `ziglang` and `cargo-zigbuild` link (packaging/build-requirements.txt; they come
+# TARGET is one of those below. With FOLDER and OUT the libember.a of FOLDER (and libember.dylib) is linked into OUT/TARGET instead, and
+# nothing is compiled. Python's packages `ziglang` and `cargo-zigbuild` link (packaging/build-requirements.txt; they come
 # into build/tools, or are in EMBER_BUILD_TOOLS), and Debian's mingw-w64 does for x86_64-windows-gnu. FEATURES are options of cargo
 # that choose features. No path of the machine that builds is in what is built.
 set -euo pipefail
@@ -16,6 +16,7 @@ cd "$(dirname "$0")/.."
 die() { echo "release: $*" >&2; exit 1; }
 
 target=${1:-} built=${2:-}
+[ $# -ne 2 ] || die "FOLDER and OUT go together"
 # The oldest systems that libraries are for: glibc 2.28 is of 2018, macOS 11 of 2020, Windows 10.
 glibc=2.28
 export MACOSX_DEPLOYMENT_TARGET=11.0
@@ -66,7 +67,7 @@ RUSTFLAGS="--remap-path-prefix=$PWD=/ember --remap-path-prefix=$cargo_home=/carg
 RUSTFLAGS+=" --remap-path-prefix=$(rustc --print sysroot)=/rust"
 export RUSTFLAGS
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/release-builds CARGO_PROFILE_RELEASE_DEBUG=0
-out=build/release/$target
+out=${3:-build/release}/$target
 case $target in
 *-apple-*) set -- zigbuild ;;
 # The shared library is linked below, from the static one: for this glibc, and without the C functions of other libraries, which

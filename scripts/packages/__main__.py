@@ -3,7 +3,8 @@ package needs javac 22, which JAVAC names, and is left out without it.
 
     python3 scripts/packages [--out FOLDER] [--go-module PATH] [TARGET…]
 
-TARGET are names of scripts/release.sh; without one all that lie in build/release are packed. The same libraries give the same bytes.
+TARGET are names of scripts/release.sh; without one all that lie in build/release, or in
+EMBER_BUILT, are packed. The same libraries give the same bytes.
 """
 
 import argparse
@@ -18,7 +19,7 @@ import golang
 import java
 import node
 import python
-from common import ROOT, TARGETS
+from common import BUILT, ROOT, TARGETS
 
 
 def main():
@@ -35,7 +36,7 @@ def main():
             sys.exit(f"packages: there is no {known[name].folder}; please run make release TARGET={name}")
     targets = [target for target in TARGETS if (target.name in args.targets or not args.targets) and target.folder.is_dir()]
     if not targets:
-        sys.exit("packages: nothing lies in build/release; please run make release TARGET=x86_64-linux-gnu")
+        sys.exit(f"packages: nothing lies in {BUILT}; please run make release TARGET=x86_64-linux-gnu")
     os.umask(0o022)
     shutil.rmtree(args.out, ignore_errors=True)
     c.pack(args.out, targets)

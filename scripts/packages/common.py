@@ -12,13 +12,15 @@ import zipfile
 from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+# What scripts/release.sh built.
+BUILT = ROOT / os.environ.get("EMBER_BUILT", "build/release")
 
 
 class Target(NamedTuple):
     """A system: what scripts/release.sh calls it, and what the packages of each language do."""
 
     name: str
-    library: str  # the shared library below build/release/NAME
+    library: str  # the shared library below the folder of that name
     wheel: str
     node: tuple[str, str, str]  # platform, processor, C library
     go: tuple[str, str, str]  # GOOS, GOARCH, C library
@@ -34,7 +36,7 @@ class Target(NamedTuple):
 
     @property
     def folder(self):
-        return ROOT / "build/release" / self.name
+        return BUILT / self.name
 
 
 TARGETS = [
