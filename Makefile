@@ -131,6 +131,7 @@ build/tools.path: packaging/build-requirements.txt
 test-chats: lib build/tools.path ## packs what make lib built, installs it in empty folders without Rust, and has a chat in each language
 	scripts/release.sh "$$(uname -m)-linux-gnu" $(TARGET_DIR)/release build/chats
 	EMBER_BUILT=build/chats "$$(cat build/tools.path)/bin/python3" scripts/packages --out build/chats/packages
+	EMBER_BUILD_TOOLS="$$(cat build/tools.path)" tests/packaging/unwind.sh
 	tests/packages/run.sh build/chats/packages
 
 test-windows: ## the library for Windows on x86-64 under Wine (needs mingw-w64, wine64, and make release TARGET=x86_64-windows-gnu)

@@ -49,18 +49,6 @@ if [[ $target == *-windows-* ]]; then
     dlltool=$(command -v llvm-dlltool) || die "there is no llvm-dlltool; please install llvm"
 fi
 
-# single_object ARCHIVE OBJECT: makes a static library one object, in which only the header's functions can be seen: a program may
-# hold other libraries made of Rust, and other copies of the crates in this one.
-single_object() {
-    sh tests/capi/functions.sh >"$2.functions"
-    # shellcheck disable=SC2046 # an option for each function
-    "$(cross_linker ld.lld)" -r --gc-sections $(sed 's/^/-u /' "$2.functions") -o "$2" "$1"
-    cross_objcopy --keep-global-symbols="$2.functions" "$2"
-    cross_objcopy --strip-unneeded -R .llvmbc -R .llvmcmd "$2"
-    rm "$1" "$2.functions"
-    ar rcsD "$1" "$2"
-}
-
 # No path of the machine that builds is in what is built. A folder of its own, since other flags would build all anew.
 cargo_home=${CARGO_HOME:-$HOME/.cargo}
 RUSTFLAGS="--remap-path-prefix=$PWD=/ember --remap-path-prefix=$cargo_home=/cargo $flags"
@@ -89,22 +77,17 @@ case $target in
     { echo LIBRARY ember.dll; echo EXPORTS; sh tests/capi/functions.sh | sed 's/^/    /'; } >"$out/lib/ember.def"
     # What MSVC's linker takes.
     "$dlltool" -m "$machine" -d "$out/lib/ember.def" -D ember.dll -l "$out/lib/ember.lib"
-    # No time of the build in what is built.
-    "${link[@]}" -shared -o "$out/bin/ember.dll" "$out/lib/ember.def" "$out/lib/libember.a" -lws2_32 -luserenv -lntdll -lbcrypt \
-        -ladvapi32 -Wl,--gc-sections -Wl,--no-insert-timestamp -Wl,--image-base=0x180000000 \
-        "-Wl,--out-implib,$out/lib/libember.dll.a"
-    cross_objcopy --strip-all "$out/bin/ember.dll"
+    cross_dll "$out/lib/libember.a" "$out/lib/ember.def" "$out/bin/ember.dll" "$out/lib/libember.dll.a" "${link[@]}"
     ;;
 *-apple-*)
     cross_strip "$out/lib/libember.a"
     cp "$built/libember.dylib" "$out/lib"
     ;;
 *)
-    single_object "$out/lib/libember.a" "$out/ember.o"
+    sh tests/capi/functions.sh >"$out/functions"
     version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
-    "${link[@]}" -shared -s -o "$out/lib/libember.so" "-Wl,-soname,libember.so.${version%%.*}" -Wl,--gc-sections "$out/ember.o" \
-        -lpthread -ldl -lm -lunwind
-    rm "$out/ember.o"
+    cross_elf "$triple" "$out/lib/libember.a" "$out/functions" "$out/lib/libember.so" "libember.so.${version%%.*}" "${link[@]}"
+    rm "$out/functions"
     ;;
 esac
 cross_licenses "$out/licenses" "$triple"

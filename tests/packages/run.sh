@@ -4,9 +4,9 @@
 #
 #   tests/packages/run.sh [FOLDER [LANGUAGE…]]
 #
-# FOLDER is what scripts/packages made (default: build/packages), LANGUAGE c (with C++), python, go, node, java or windows (C, C++ and Go
-# under Wine); without one all. Other authors' packages (koffi) come from where npm is set to. Needs a C and a C++ compiler, CMake,
-# pkg-config, Go 1.24, Node 20 with npm, and Java 22 (JAVA names it; without it Java is left out).
+# FOLDER is what scripts/packages made (default: build/packages), LANGUAGE c (with C++), python, go, node, java, musl (C and Go) or
+# windows (C, C++ and Go under Wine); without one all. Other authors' packages (koffi) come from where npm is set to. Needs a C and a
+# C++ compiler, CMake, pkg-config, Go 1.24, Node 20 with npm, and Java 22 (JAVA names it; without it Java is left out).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -118,6 +118,28 @@ test_java() {
     expect Java "$java" --enable-native-access=ALL-UNNAMED -cp "$jars." Chat
 }
 
+# The archive and the Go module for musl, which runs here too.
+test_musl() {
+    local root
+    if ! command -v musl-gcc >/dev/null || ! ls "$packages"/c/ember-*-"$(uname -m)"-linux-musl.tar.gz >/dev/null 2>&1; then
+        echo "packages: musl is left out, for there is no musl-gcc, or no package for it"
+        return
+    fi
+    tar -xzf "$packages"/c/ember-*-"$(uname -m)"-linux-musl.tar.gz
+    root=$(ls -d "$PWD"/ember-*)
+    musl-gcc "$here/c/chat.c" -o shared "-I$root/include" "-L$root/lib" -lember "-Wl,-rpath,$root/lib"
+    expect "C with musl, shared library" ./shared
+    musl-gcc -static -Wl,--eh-frame-hdr "$here/c/chat.c" -o static "-I$root/include" "$root/lib/libember.a"
+    expect "C with musl, static program" ./static
+    mkdir go
+    cp "$here/go/chat.go" go
+    cd go
+    go_module
+    CC=musl-gcc go build -tags ember_musl -ldflags '-linkmode external -extldflags "-static -Wl,--eh-frame-hdr"' -o ../chat . || die "go build fails for musl"
+    cd ..
+    expect "Go with musl, static program" ./chat
+}
+
 # The archive and the Go module for Windows, built here and run by Wine.
 test_windows() {
     local wine root gcc=x86_64-w64-mingw32-gcc gxx
@@ -156,9 +178,9 @@ test_windows() {
 windows_program() { "$wine" "$@" | tr -d '\r'; }
 
 for language in "${@:-c}"; do
-    case $language in c | python | go | node | java | windows) ;; *) die "the language is c, python, go, node, java or windows, not \"$language\"" ;; esac
+    case $language in c | python | go | node | java | musl | windows) ;; *) die "the language is c, python, go, node, java, musl or windows, not \"$language\"" ;; esac
 done
-[ $# -gt 0 ] || set -- c python go node java windows
+[ $# -gt 0 ] || set -- c python go node java musl windows
 for language; do
     mkdir "$work/$language"
     cd "$work/$language"
