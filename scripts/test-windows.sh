@@ -82,7 +82,7 @@ chmod 444 "$share/models/"*.gguf
 chmod 555 "$share/models"
 trap 'chmod 755 "$share/models"' EXIT
 reader=()
-[ "$(id -u)" != 0 ] || reader=(setpriv --bounding-set -dac_override,-dac_read_search,-fowner)
+[ "$(id -u)" != 0 ] || reader=(setpriv --bounding-set "-dac_override,-dac_read_search,-fowner")
 # shellcheck disable=SC2086
 if $gcc $flags -Itests/capi tests/windows/share.c -o "$out/share.exe" "$at/lib/libember.dll.a" -static >"$out/share.log" 2>&1 &&
     "${reader[@]}" timeout "${LIMIT:-300}" "$wine" "$out/share.exe" ember/share/models >>"$out/share.log" 2>&1; then
