@@ -1,5 +1,5 @@
 """Packs libraries that scripts/release.sh built for C, Go, Java, Node and Python, into build/packages. Needs no Rust; Java's
-package needs javac 22, which JAVAC names, and is left out without it.
+package needs javac 22, beside JAVA or in PATH, and is left out without it.
 
     python3 scripts/packages [--out FOLDER] [--go-module PATH] [TARGET…]
 

@@ -26,8 +26,10 @@ POM = f"""<?xml version="1.0" encoding="UTF-8"?>
 
 
 def compiler():
-    """javac 22 or newer: JAVAC, or the one in PATH."""
-    javac = shutil.which(os.environ.get("JAVAC", "javac"))
+    """javac 22 or newer: JAVAC, the one beside JAVA, or the one in PATH."""
+    java = os.environ.get("JAVA")
+    beside = os.path.join(os.path.dirname(os.path.realpath(shutil.which(java) or java)), "javac") if java else "javac"
+    javac = shutil.which(os.environ.get("JAVAC", beside))
     if javac:
         told = subprocess.run([javac, "-version"], capture_output=True, text=True)
         found = re.search(r"javac (\d+)", told.stdout + told.stderr)
@@ -39,7 +41,7 @@ def compiler():
 def pack(out, targets):
     javac = compiler()
     if not javac:
-        print("packages: there is no javac 22 (JAVAC names one), so there is no package for Java")
+        print("packages: there is no javac 22 (JAVA names a JDK), so there is no package for Java")
         return
     folder = out / "java" / GROUP.replace(".", "/") / NAME / version()
     folder.mkdir(parents=True)

@@ -106,8 +106,8 @@ test_node() {
 test_java() {
     local java
     java=$(readlink -f "$(command -v "${JAVA:-java}" || echo none)")
-    if ! "$java" --version 2>/dev/null | head -n 1 | grep -qE ' (2[2-9]|[3-9][0-9])'; then
-        echo "packages: Java is left out, for there is no Java 22 (JAVA names one)"
+    if ! "$java" --version 2>/dev/null | head -n 1 | grep -qE ' (2[2-9]|[3-9][0-9])' || ! [ -d "$packages/java" ]; then
+        echo "packages: Java is left out, for there is no Java 22 (JAVA names one), or no package for it"
         return
     fi
     # As Maven and Gradle lay out a repository.
