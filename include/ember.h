@@ -263,8 +263,20 @@ typedef struct ember_classify_options ember_classify_options;
  * @{
  */
 
+/** The first number of this header's version. */
+#define EMBER_VERSION_MAJOR 0
+
 /**
- * Gives the version of the library at run time, for example "0.1.0".
+ * The second number of this header's version. A program needs a library of this
+ * number or a higher one.
+ */
+#define EMBER_VERSION_MINOR 2
+
+/** The third number of this header's version. */
+#define EMBER_VERSION_PATCH 0
+
+/**
+ * Gives the version of the library at run time, for example "0.2.0".
  *
  * - Ownership: The text is static and never freed.
  * - Threads: Any thread, also several at the same time.
@@ -277,7 +289,7 @@ const char *ember_version_string(void);
  * Says whether the library was built with an optional part. What needs a part
  * that is missing gives EMBER_E_UNSUPPORTED.
  *
- * @param name the part: "chat" (chat templates), UTF-8, "constraints", "hf"
+ * @param name the part, UTF-8: "chat" (chat templates), "constraints", "hf"
  *   (Hugging Face folders), "tokenizers" (GGUF files whose text is normalized
  *   as BERT's or Qwen's); may be NULL if `name_len` is 0
  * @param name_len length of `name` in bytes, or EMBER_NUL_TERMINATED
@@ -861,6 +873,10 @@ ember_status ember_model_load(
  * path (Android assets, sandboxed documents) and for files stored in an archive
  * without compression.
  *
+ * Windows has no descriptors that libraries share, and there is no function for
+ * its handles. Load a file by its path there, or map it (MapViewOfFile) and
+ * lend it with ember_model_load_borrowed.
+ *
  * @param fd the descriptor of the open file; its position is neither used nor
  *   moved, so several threads may load from one
  * @param offset where the part begins, in bytes; where it is no multiple of 4
@@ -877,8 +893,8 @@ ember_status ember_model_load(
  * - Threads: Any thread; one call at a time for `options`, a second gives
  *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for a part that is not inside the file;
- *   EMBER_E_UNSUPPORTED for one file of several, and on systems without file
- *   descriptors; else as ember_model_load. The error's sentence begins with
+ *   EMBER_E_UNSUPPORTED for one file of several, and on Windows and
+ *   WebAssembly; else as ember_model_load. The error's sentence begins with
  *   `<fd N>`.
  *
  * @return EMBER_OK, or the status of the error
