@@ -246,12 +246,12 @@ static void tokens(void)
 /* Which tool is called may change between replies. */
 static void choice(void)
 {
-    ember_context *context = context_of(256);
+    ember_context *context = context_of(512);
     ember_conversation *conversation = conversation_in(context, "Be brief."), *calling = NULL;
     ember_chat_options *chat = NULL;
     ember_generate_options *generate = NULL;
     FAILS(EMBER_E_INVALID_ARGUMENT, "no tools", ember_conversation_set_tool_choice(conversation, "required", NUL, E));
-    FAILS(EMBER_E_INVALID_ARGUMENT, "none of the tools", ember_conversation_set_tool_choice(conversation, "f", NUL, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "no tools", ember_conversation_set_tool_choice(conversation, "f", NUL, E));
     FAILS(EMBER_E_UTF8, "tool_choice", ember_conversation_set_tool_choice(conversation, "\xff", 1, E));
     FAILS(EMBER_E_INVALID_ARGUMENT, "conversation is NULL", ember_conversation_set_tool_choice(NULL, "auto", NUL, E));
     OK(ember_conversation_set_tool_choice(conversation, NULL, 0, E));
@@ -263,6 +263,7 @@ static void choice(void)
     OK(ember_generate_options_new(&generate, E));
     OK(ember_generate_options_set_max_tokens(generate, 100, E));
     OK(ember_conversation_new(context, NULL, 0, chat, generate, &calling, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "none of the tools", ember_conversation_set_tool_choice(calling, "h", NUL, E));
     const char *choices[] = {"f", "none", "g", "auto", "required"};
     for (size_t i = 0; i < 5; i++) {
         ember_chat_event event = {.struct_size = sizeof event};
