@@ -245,7 +245,8 @@ fn draw(run: &mut Run, tokenizer: &Tokenizer, triggers: &[String], is_free: bool
             continue;
         } else {
             // Where a reply may begin with a text as with a mark, marks are rare among all bytes.
-            let wants_mark = is_free && text.is_empty() && random.random_range(0..4) > 0;
+            let wants_mark =
+                is_free && triggers.is_empty() && text.is_empty() && random.random_range(0..4) > 0;
             let weight = |id: u32| -> u32 {
                 let bytes = tokenizer.token_bytes(id).unwrap();
                 match bytes {
