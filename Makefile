@@ -42,7 +42,7 @@ STATIC_LIBS := -lpthread -ldl -lm
 PROGRAMS := generate chat logits tokenize embed bench hello
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
 
-.PHONY: help lib install install-strip dist examples run models test tools test-rust test-capi docs abi-golden test-packages test-cinstall test-minimal test-i686 test-wasm test-android test-ios test-go test-server test-pages test-cpp test-python test-ray test-swift test-fields wheel test-isa test-x86-64 test-aarch64 android ios release packages test-chats test-windows sizes loom tsan miri check bench bench-cancel bench-drafts bench-engine bench-perplexity bench-sampling bench-kernels soak release-check fuzz faults cancel-soon rounds alloc-failure clean
+.PHONY: help lib install install-strip dist examples run models test tools test-rust test-capi docs abi-golden test-packages test-cinstall test-minimal test-i686 test-wasm test-android test-ios test-go test-server test-pages test-cpp test-python test-ray test-swift test-fields wheel test-isa test-x86-64 test-aarch64 android ios release packages test-chats test-windows sizes loom tsan miri check bench bench-cancel bench-drafts bench-engine bench-perplexity bench-sampling bench-masks bench-kernels soak release-check fuzz faults cancel-soon rounds alloc-failure clean
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -298,6 +298,9 @@ bench-drafts: build/bin/drafts ## measures what draft tokens are worth; BENCH="-
 
 bench-sampling: build/bin/sampling ## measures what choosing a token takes
 	build/bin/sampling -m "$$(scripts/fetch-model.sh smollm2)" $(BENCH)
+
+bench-masks: ## measures what the masks of JSON schemas take on a vocabulary of 152,000 tokens
+	$(CARGO) run --release --example masks -- "$$(scripts/fetch-model.sh vocabs)/ggml-vocab-qwen2.gguf" tests/fixtures/schemas.json $(BENCH)
 
 bench-kernels: ## measures kernels next to the machine's peaks
 	$(CARGO) run --release --example kernels -- $(BENCH)

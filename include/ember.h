@@ -6410,6 +6410,37 @@ ember_status ember_conversation_set_thinking_budget(
     struct ember_error **err);
 
 /**
+ * Sets whether replies from now on have to call a tool, in place of what
+ * ember_chat_options_set_tool_choice said. A choice holds until another one is
+ * set: after a call that was required, set "auto" before the reply to its
+ * result, or the model has to call a tool again.
+ *
+ * @param conversation the conversation; not NULL
+ * @param tool_choice as for ember_chat_options_set_tool_choice; may be NULL if
+ *   `tool_choice_len` is 0
+ * @param tool_choice_len length of `tool_choice` in bytes, or
+ *   EMBER_NUL_TERMINATED
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: Ember copies `tool_choice`.
+ * - Threads: Any thread; one call at a time for `conversation`, a second gives
+ *   EMBER_E_BUSY.
+ * - Errors: after which the choice is as before: EMBER_E_BUSY while a reply is
+ *   under way, too; EMBER_E_INVALID_ARGUMENT for a tool that the conversation
+ *   does not have, and for a call that has to be made where it has no tools;
+ *   EMBER_E_UNSUPPORTED where a call has to be made and its form or a schema is
+ *   one that replies cannot be held to; EMBER_E_UTF8, EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_conversation_set_tool_choice(
+    struct ember_conversation *conversation,
+    const char *tool_choice,
+    size_t tool_choice_len,
+    struct ember_error **err);
+
+/**
  * Sets what happens from now on where the conversation becomes longer than its
  * sequence.
  *

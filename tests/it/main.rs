@@ -60,6 +60,7 @@ mod reply_broken;
 mod reply_constrained;
 mod reply_formats;
 mod reply_grammar;
+mod reply_harmony;
 mod sampler_dry;
 mod second_backend;
 mod sequences;
