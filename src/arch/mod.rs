@@ -78,6 +78,7 @@ mod smollm3;
 mod spark2_5;
 mod stablelm;
 mod starcoder2;
+mod t5;
 mod usual;
 
 /// What the layers around a model need to know of it.
@@ -281,7 +282,7 @@ pub trait Model<B: Backend>: Send + Sync {
 type Bind<B> = fn(&mut bind::Binder<'_, B>) -> Result<Box<dyn Model<B>>>;
 
 /// The architectures, by their names in files.
-fn registry<B: Backend>() -> [(&'static str, Bind<B>); 73] {
+fn registry<B: Backend>() -> [(&'static str, Bind<B>); 74] {
     [
         ("apertus", |file| apertus::bind(file).map(decoder::boxed)),
         ("arcee", |file| arcee::bind(file).map(decoder::boxed)),
@@ -356,6 +357,7 @@ fn registry<B: Backend>() -> [(&'static str, Bind<B>); 73] {
         ("spark2_5", |file| spark2_5::bind(file).map(decoder::boxed)),
         ("stablelm", |file| stablelm::bind(file).map(decoder::boxed)),
         ("starcoder2", |file| starcoder2::bind(file).map(decoder::boxed)),
+        ("t5encoder", |file| t5::bind_encoder(file).map(encoder::boxed_before)),
     ]
 }
 
@@ -388,6 +390,9 @@ pub fn build_again<B: Backend>(gguf: &Gguf, backend: &mut B) -> Result<Box<dyn M
 fn build_and<B: Backend>(gguf: &Gguf, backend: &mut B, say: fn(keys::Notes)) -> Result<Box<dyn Model<B>>> {
     let name = gguf.metadata().require_str("general.architecture")?;
     let Some((_, bind)) = registry::<B>().into_iter().find(|(known, _)| *known == name) else {
+        if let Some(sentence) = t5::refused(name) {
+            return Err(Error::Unsupported(sentence.into()));
+        }
         return Err(Error::Unsupported(format!(
             "the architecture {} is not supported; known are: {}",
             quoted(name.as_bytes()),

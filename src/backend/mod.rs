@@ -155,6 +155,8 @@ pub enum Pointwise {
     Gelu(GeluForm),
     /// `x · sigmoid(x)`.
     Silu,
+    /// `max(x, 0)`.
+    Relu,
     /// `max(x, 0)²` (So et al. 2021).
     ReluSquared,
     /// `a x² + b x` above 0, and `c (e^min(x, d) - 1 - x) + b x` elsewhere (Huang and Schlag 2025, arXiv:2411.13010).

@@ -314,6 +314,10 @@ fn element_wise_operations() {
     in_place!("gelu_erf", |b, x, _y| b.activate(&mut x, Pointwise::Gelu(GeluForm::Erf), len));
     in_place!("softcap", |b, x, _y| b.softcap(&mut x, 0.7, len));
     in_place!("silu", |b, x, _y| b.activate(&mut x, Pointwise::Silu, len));
+    in_place!("relu", |b, x, _y| {
+        b.activate(&mut x, Pointwise::Relu, len);
+        assert!(x[..len].iter().copied().eq(noise(len, 1).into_iter().map(|x| x.max(0.0))));
+    });
     in_place!("relu_squared", |b, x, _y| {
         b.activate(&mut x, Pointwise::ReluSquared, len);
         let squares = noise(len, 1).into_iter().map(|x| if x > 0.0 { x * x } else { 0.0 });
