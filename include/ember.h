@@ -6429,8 +6429,8 @@ ember_status ember_conversation_set_thinking_budget(
  * - Errors: after which the choice is as before: EMBER_E_BUSY while a reply is
  *   under way, too; EMBER_E_INVALID_ARGUMENT for a tool that the conversation
  *   does not have, and for a call that has to be made where it has no tools;
- *   EMBER_E_UNSUPPORTED where a call has to be made and its form or a schema is
- *   one that replies cannot be held to; EMBER_E_UTF8, EMBER_E_NOMEM.
+ *   EMBER_E_UNSUPPORTED where the form of calls or a schema is one that replies
+ *   cannot be held to; EMBER_E_UTF8, EMBER_E_NOMEM.
  *
  * @return EMBER_OK, or the status of the error
  */
