@@ -116,6 +116,9 @@ def command(page: str, line: str) -> str | None:
             return None
         case ["cc", "-Iinclude", "examples/c/hello.c", *_] | ["cc", "program.c", "$(pkg-config", *_]:
             return None
+        # `make test-chats` runs that with the packages of `make lib`.
+        case ["tests/packages/run.sh", "build/packages"]:
+            return None
         # bindings/pages.sh compiles and runs that program so.
         case ["javac", "-d", "classes", "bindings/java/ember/*.java", "Chat.java"]:
             return None

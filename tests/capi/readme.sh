@@ -18,7 +18,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 die() { echo "readme: $*" >&2; exit 1; }
 
-python3 tests/capi/readme.py "$work" README.md CONTRIBUTING.md bench/README.md bench/history.md docs/models.md docs/install.md \
+python3 tests/capi/readme.py "$work" README.md CONTRIBUTING.md bench/README.md bench/history.md docs/models.md docs/install.md docs/packages.md \
     docs/command-line.md docs/guides/chat.md docs/guides/tools.md docs/guides/embeddings.md docs/guides/mobile.md \
     docs/guides/performance.md examples/models/README.md bindings/*/README.md
 mkdir -p "$work/build" "$work/bindings/go"

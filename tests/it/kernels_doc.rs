@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ember::kernels::{Isa, Kernels};
-use ember::quant::packed::Values;
+use ember::quant::packed::{Codes, Values};
 use ember::quant::{Dot, FORMATS, FormatInfo};
 
 /// The column of the table that a level belongs to.
@@ -24,7 +24,7 @@ fn word(kernels: &Kernels, info: &FormatInfo) -> &'static str {
         (Dot::Q8(_), Some(packing)) if packing.may_stay() => "packed",
         (Dot::Q8(_), Some(_)) => "packed now",
         (Dot::Q8(_), None) => "rows",
-        (Dot::F32, Some(_)) if kernels.wide.is_some() => "16 bits",
+        (Dot::F32, Some(packing)) if packing.codes == Codes::Wide => "16 bits",
         (Dot::F32, Some(_)) => "numbers",
         (Dot::F32, None) => "f32",
     }

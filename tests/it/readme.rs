@@ -71,6 +71,7 @@ const RUN_BY: &[(&str, &str)] = &[
     ("CONTRIBUTING.md", "tests/capi/readme.sh"),
     ("docs/install.md", "tests/capi/readme.sh"),
     ("docs/install.md", "tests/packaging/install.sh"),
+    ("docs/packages.md", "tests/capi/readme.sh"),
     ("docs/command-line.md", "tests/capi/readme.sh"),
     ("docs/guides/chat.md", "tests/capi/readme.sh"),
     ("docs/guides/tools.md", "tests/capi/readme.sh"),

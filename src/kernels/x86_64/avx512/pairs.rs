@@ -6,6 +6,7 @@ use std::arch::x86_64::*;
 
 use super::formats::{self, Parts};
 use super::packed::{self, store};
+use super::runs::load;
 use crate::kernels::PackedPair;
 use crate::quant::packed::{Group, ROWS};
 use crate::quant::{FORMAT_COUNT, Format, Q8Block};
@@ -43,13 +44,6 @@ pub const TABLE: [Option<PackedPair>; FORMAT_COUNT] = {
 const RUN: usize = 8;
 /// Vectors that are multiplied at a time: with both groups as many sums as do not wait for each other.
 const TILE: usize = 4;
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn load(x: &[f32; ROWS]) -> __m512 {
-    // SAFETY: there are 16 numbers.
-    unsafe { _mm512_loadu_ps(x.as_ptr()) }
-}
 
 /// The product of each format.
 macro_rules! pairs {

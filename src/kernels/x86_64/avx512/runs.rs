@@ -11,6 +11,14 @@ use crate::quant::packed::{Group, ROWS};
 /// Pieces that are expanded at a time.
 const RUN: usize = 8;
 
+/// The sums of sixteen rows.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn load(x: &[f32; ROWS]) -> __m512 {
+    // SAFETY: there are 16 numbers.
+    unsafe { _mm512_loadu_ps(x.as_ptr()) }
+}
+
 /// The product of each format.
 macro_rules! products {
     ($($name:ident)*) => { $(
@@ -84,8 +92,7 @@ macro_rules! products {
                 let mut acc = [_mm512_setzero_ps(); N];
                 for t in 0..N {
                     vectors[t] = &x[t * n..][..run.len()];
-                    // SAFETY: there are 16 numbers.
-                    acc[t] = unsafe { _mm512_loadu_ps(out[t].as_ptr()) };
+                    acc[t] = load(&out[t]);
                 }
                 for (i, piece) in run.iter().enumerate() {
                     let mut blocks = [&vectors[0][i]; N];
