@@ -433,7 +433,9 @@ fn draw_all(only: Option<&str>, n_seeds: u64) -> String {
                     };
                     let constraint = constraint(&grammar, &vocabulary, is_free);
                     let (mut n_calls, mut n_empty, mut most) = (0, 0, 0);
-                    for seed in 0..n_seeds {
+                    // A reply that is held to the grammar from its first letter seldom comes to a call by chance.
+                    let is_rare = is_free && grammar.triggers.is_empty();
+                    for seed in 0..if is_rare { n_seeds.max(150) } else { n_seeds } {
                         let mut run = constraint.start();
                         let text = draw(&mut run, &tokenizer, &grammar.triggers, is_free, seed);
                         let n = read_back(&format, &tools, &choice, parallel, &text, &mut out);
@@ -445,8 +447,7 @@ fn draw_all(only: Option<&str>, n_seeds: u64) -> String {
                     println!(
                         "{name}, {choice:?}, parallel {parallel}, controls {are_controls}: {n_calls} calls, {most} at most, {n_empty} without"
                     );
-                    // A reply that is held to the grammar from its first letter seldom comes to a call by chance.
-                    assert!(n_calls > 0 || is_free && grammar.triggers.is_empty(), "{name}, {choice:?}");
+                    assert!(n_calls > 0, "{name}, {choice:?}");
                 }
             }
         }
