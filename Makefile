@@ -27,6 +27,7 @@ FEATURES ?=
 # What there is to fuzz, and which of it `make fuzz` takes.
 FUZZ_TARGETS := $(patsubst fuzz/fuzz_targets/%.rs,%,$(wildcard fuzz/fuzz_targets/*.rs))
 TARGET ?=
+TARGETS ?=
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 SOVERSION := $(firstword $(subst ., ,$(VERSION)))
 # Where `make install` puts things, and what it puts before all paths.
@@ -41,7 +42,7 @@ STATIC_LIBS := -lpthread -ldl -lm
 PROGRAMS := generate chat logits tokenize embed bench hello
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
 
-.PHONY: help lib install install-strip dist examples run models test tools test-rust test-capi docs abi-golden test-packages test-cinstall test-minimal test-i686 test-wasm test-android test-ios test-go test-server test-pages test-cpp test-python test-ray test-swift test-fields wheel test-isa test-x86-64 test-aarch64 android ios release test-windows sizes loom tsan miri check bench bench-cancel bench-drafts bench-engine bench-perplexity bench-sampling bench-kernels soak fuzz faults cancel-soon rounds alloc-failure clean
+.PHONY: help lib install install-strip dist examples run models test tools test-rust test-capi docs abi-golden test-packages test-cinstall test-minimal test-i686 test-wasm test-android test-ios test-go test-server test-pages test-cpp test-python test-ray test-swift test-fields wheel test-isa test-x86-64 test-aarch64 android ios release packages test-chats test-windows sizes loom tsan miri check bench bench-cancel bench-drafts bench-engine bench-perplexity bench-sampling bench-masks bench-kernels soak release-check fuzz faults cancel-soon rounds alloc-failure clean
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -116,6 +117,22 @@ test-ios: ios ## that, and its layout, processors and module (needs clang and ll
 
 release: ## the library for another system into build/release/TARGET (scripts/release.sh lists the targets)
 	FEATURES='$(FEATURES)' scripts/release.sh '$(TARGET)'
+
+packages: build/tools.path ## packs what make release built for C, Go, Java, Node and Python, into build/packages; TARGETS="names" builds these first
+	@for target in $(TARGETS); do scripts/release.sh "$$target" || exit 1; done
+	"$$(cat build/tools.path)/bin/python3" scripts/packages $(TARGETS)
+
+# The folder of the Python that makes packages, and links for other systems.
+build/tools.path: packaging/build-requirements.txt
+	@mkdir -p build
+	@tools=$${EMBER_BUILD_TOOLS:-$(CURDIR)/build/tools}; [ -n "$$EMBER_BUILD_TOOLS" ] || { \
+		$(PYTHON) -m venv "$$tools" && "$$tools/bin/pip" install -q -r packaging/build-requirements.txt; } && echo "$$tools" >$@
+
+test-chats: lib build/tools.path ## packs what make lib built, installs it in empty folders without Rust, and has a chat in each language
+	scripts/release.sh "$$(uname -m)-linux-gnu" $(TARGET_DIR)/release build/chats
+	EMBER_BUILT=build/chats "$$(cat build/tools.path)/bin/python3" scripts/packages --out build/chats/packages
+	EMBER_BUILD_TOOLS="$$(cat build/tools.path)" tests/packaging/unwind.sh
+	tests/packages/run.sh build/chats/packages
 
 test-windows: ## the library for Windows on x86-64 under Wine (needs mingw-w64, wine64, and make release TARGET=x86_64-windows-gnu)
 	scripts/test-windows.sh
@@ -251,14 +268,18 @@ test-x86-64: ## kernels and models on an x86-64 processor with every level, AMX 
 test-aarch64: ## kernels and models on three 64-bit Arm processors, emulated by qemu
 	scripts/test-aarch64.sh
 
-check: ## formatting, lints, the committed header, shell scripts, prose
+release-check: ## whether versions, header, changelog and packages agree
+	$(PYTHON) scripts/release-check.py
+	$(PYTHON) tests/packaging/release_check.py
+
+check: release-check ## formatting, lints, versions, the committed header, shell scripts, prose
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets -- -D warnings
 	$(CARGO) clippy --no-default-features --lib --test minimal -- -D warnings
 	git diff --exit-code -- include/ember.h
 	$(PYTHON) scripts/prose.py
 	$(PYTHON) scripts/book.py stage
-	shellcheck -x scripts/*.sh tests/capi/*.sh tests/golden/*.sh tests/packaging/*.sh bindings/cpp/tests/*.sh bindings/python/*.sh bindings/python/tests/*.sh bindings/go/*.sh bindings/go/examples/*.sh bindings/go/examples/server/clients/*.sh bindings/swift/*.sh bindings/*.sh .ci/run
+	shellcheck -x scripts/*.sh tests/capi/*.sh tests/golden/*.sh tests/packaging/*.sh tests/packages/*.sh bindings/cpp/tests/*.sh bindings/python/*.sh bindings/python/tests/*.sh bindings/go/*.sh bindings/go/examples/*.sh bindings/go/examples/server/clients/*.sh bindings/swift/*.sh bindings/*.sh .ci/run
 
 bench: build/bin/bench ## measures Ember next to llama.cpp; BENCH="options" PYTHON=python (bench/README.md)
 	$(PYTHON) bench/run.py $(BENCH)
@@ -277,6 +298,9 @@ bench-drafts: build/bin/drafts ## measures what draft tokens are worth; BENCH="-
 
 bench-sampling: build/bin/sampling ## measures what choosing a token takes
 	build/bin/sampling -m "$$(scripts/fetch-model.sh smollm2)" $(BENCH)
+
+bench-masks: ## measures what the masks of JSON schemas take on a vocabulary of 152,000 tokens
+	$(CARGO) run --release --example masks -- "$$(scripts/fetch-model.sh vocabs)/ggml-vocab-qwen2.gguf" tests/fixtures/schemas.json $(BENCH)
 
 bench-kernels: ## measures kernels next to the machine's peaks
 	$(CARGO) run --release --example kernels -- $(BENCH)

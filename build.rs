@@ -19,7 +19,8 @@ fn main() {
     name_library();
     let root = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
     let config = cbindgen::Config::from_file(Path::new(&root).join("cbindgen.toml"));
-    let header = config.map_err(|e| e.to_string()).and_then(|config| {
+    let header = config.map_err(|e| e.to_string()).and_then(|mut config| {
+        config.after_includes = config.after_includes.map(|text| number(&text));
         let root = Path::new(&root);
         let builder = cbindgen::Builder::new().with_config(config);
         // `with_src` follows `mod` lines, so this is the error file and everything below capi.
@@ -30,6 +31,14 @@ fn main() {
         Ok(header) => write_header(Path::new(&root), &header),
         Err(e) => println!("cargo::warning=include/ember.h was not regenerated: {e}"),
     }
+}
+
+/// A text of the header with the numbers of the version in it.
+fn number(text: &str) -> String {
+    ["MAJOR", "MINOR", "PATCH"].iter().fold(text.to_string(), |text, part| {
+        let number = std::env::var(format!("CARGO_PKG_VERSION_{part}")).expect("cargo sets the version");
+        text.replace(&format!("@{part}@"), &number)
+    })
 }
 
 /// The name that programs linked with the shared library look for at run time: with the first number of the version on

@@ -52,7 +52,7 @@ FEATURES = [
     ("conversation: save and load", "conversation_save conversation_load"),
     ("conversation: copy", "conversation_fork"),
     ("conversation: what is dropped when it is full", "conversation_set_when_full"),
-    ("tools, and which is to be called", "chat_options_set_tools chat_options_set_tool_choice chat_options_set_parallel_calls"),
+    ("tools, and which is to be called", "chat_options_set_tools chat_options_set_tool_choice chat_options_set_parallel_calls conversation_set_tool_choice"),
     ("thinking: on, off, budget", "chat_options_set_thinking conversation_set_thinking_budget"),
     ("parse replies of one's own generations", "chat_parser_*"),
     ("engine: many requests at once", "engine_new engine_submit engine_metrics_get request_next request_cancel request_usage"),

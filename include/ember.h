@@ -263,8 +263,20 @@ typedef struct ember_classify_options ember_classify_options;
  * @{
  */
 
+/** The first number of this header's version. */
+#define EMBER_VERSION_MAJOR 0
+
 /**
- * Gives the version of the library at run time, for example "0.1.0".
+ * The second number of this header's version. A program needs a library of this
+ * number or a higher one.
+ */
+#define EMBER_VERSION_MINOR 2
+
+/** The third number of this header's version. */
+#define EMBER_VERSION_PATCH 0
+
+/**
+ * Gives the version of the library at run time, for example "0.2.0".
  *
  * - Ownership: The text is static and never freed.
  * - Threads: Any thread, also several at the same time.
@@ -277,7 +289,7 @@ const char *ember_version_string(void);
  * Says whether the library was built with an optional part. What needs a part
  * that is missing gives EMBER_E_UNSUPPORTED.
  *
- * @param name the part: "chat" (chat templates), UTF-8, "constraints", "hf"
+ * @param name the part, UTF-8: "chat" (chat templates), "constraints", "hf"
  *   (Hugging Face folders), "tokenizers" (GGUF files whose text is normalized
  *   as BERT's or Qwen's); may be NULL if `name_len` is 0
  * @param name_len length of `name` in bytes, or EMBER_NUL_TERMINATED
@@ -861,6 +873,10 @@ ember_status ember_model_load(
  * path (Android assets, sandboxed documents) and for files stored in an archive
  * without compression.
  *
+ * Windows has no descriptors that libraries share, and there is no function for
+ * its handles. Load a file by its path there, or map it (MapViewOfFile) and
+ * lend it with ember_model_load_borrowed.
+ *
  * @param fd the descriptor of the open file; its position is neither used nor
  *   moved, so several threads may load from one
  * @param offset where the part begins, in bytes; where it is no multiple of 4
@@ -877,8 +893,8 @@ ember_status ember_model_load(
  * - Threads: Any thread; one call at a time for `options`, a second gives
  *   EMBER_E_BUSY.
  * - Errors: EMBER_E_INVALID_ARGUMENT for a part that is not inside the file;
- *   EMBER_E_UNSUPPORTED for one file of several, and on systems without file
- *   descriptors; else as ember_model_load. The error's sentence begins with
+ *   EMBER_E_UNSUPPORTED for one file of several, and on Windows and
+ *   WebAssembly; else as ember_model_load. The error's sentence begins with
  *   `<fd N>`.
  *
  * @return EMBER_OK, or the status of the error
@@ -6391,6 +6407,37 @@ ember_status ember_conversation_load(
 ember_status ember_conversation_set_thinking_budget(
     struct ember_conversation *conversation,
     uint32_t n_tokens,
+    struct ember_error **err);
+
+/**
+ * Sets whether replies from now on have to call a tool, in place of what
+ * ember_chat_options_set_tool_choice said. A choice holds until another one is
+ * set: after a call that was required, set "auto" before the reply to its
+ * result, or the model has to call a tool again.
+ *
+ * @param conversation the conversation; not NULL
+ * @param tool_choice as for ember_chat_options_set_tool_choice; may be NULL if
+ *   `tool_choice_len` is 0
+ * @param tool_choice_len length of `tool_choice` in bytes, or
+ *   EMBER_NUL_TERMINATED
+ * @param err receives an error that the caller frees, or NULL on EMBER_OK; may
+ *   be NULL
+ *
+ * - Ownership: Ember copies `tool_choice`.
+ * - Threads: Any thread; one call at a time for `conversation`, a second gives
+ *   EMBER_E_BUSY.
+ * - Errors: after which the choice is as before: EMBER_E_BUSY while a reply is
+ *   under way, too; EMBER_E_INVALID_ARGUMENT for a tool that the conversation
+ *   does not have, and for a call that has to be made where it has no tools;
+ *   EMBER_E_UNSUPPORTED where the form of calls or a schema is one that replies
+ *   cannot be held to; EMBER_E_UTF8, EMBER_E_NOMEM.
+ *
+ * @return EMBER_OK, or the status of the error
+ */
+ember_status ember_conversation_set_tool_choice(
+    struct ember_conversation *conversation,
+    const char *tool_choice,
+    size_t tool_choice_len,
     struct ember_error **err);
 
 /**

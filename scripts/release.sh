@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Builds the library for one system into build/release/TARGET: lib, and bin for Windows' DLL.
+# Builds the library for one system into build/release/TARGET: lib, and bin for Windows' DLL; the licences of all code in it, and a
+# bill of materials. scripts/packages packs that.
 #
-#   scripts/release.sh TARGET
+#   scripts/release.sh TARGET [FOLDER OUT]
 #
-# TARGET is one of those below. Python's packages `ziglang` and `cargo-zigbuild` link (packaging/build-requirements.txt; they come
+# TARGET is one of those below. With FOLDER and OUT the libember.a of FOLDER (and libember.dylib) is linked into OUT/TARGET instead, and
+# nothing is compiled. Python's packages `ziglang` and `cargo-zigbuild` link (packaging/build-requirements.txt; they come
 # into build/tools, or are in EMBER_BUILD_TOOLS), and Debian's mingw-w64 does for x86_64-windows-gnu. FEATURES are options of cargo
 # that choose features. No path of the machine that builds is in what is built.
 set -euo pipefail
@@ -13,32 +15,38 @@ cd "$(dirname "$0")/.."
 
 die() { echo "release: $*" >&2; exit 1; }
 
-target=${1:-}
+target=${1:-} built=${2:-}
+[ $# -ne 2 ] || die "FOLDER and OUT go together"
 # The oldest systems that libraries are for: glibc 2.28 is of 2018, macOS 11 of 2020, Windows 10.
 glibc=2.28
 export MACOSX_DEPLOYMENT_TARGET=11.0
-with=zigbuild flags=
+with=zig flags=
 case $target in
-x86_64-linux-gnu | aarch64-linux-gnu) triple=${target/linux/unknown-linux} suffix=.$glibc ;;
+x86_64-linux-gnu | aarch64-linux-gnu) triple=${target/linux/unknown-linux} zig=$target.$glibc ;;
 # Programs with the C library in them cannot load shared ones.
-x86_64-linux-musl | aarch64-linux-musl) triple=${target/linux/unknown-linux} flags="-Ctarget-feature=-crt-static" ;;
+x86_64-linux-musl | aarch64-linux-musl) triple=${target/linux/unknown-linux} zig=$target flags="-Ctarget-feature=-crt-static" ;;
 x86_64-apple-darwin | aarch64-apple-darwin) triple=$target ;;
-x86_64-windows-gnu) triple=x86_64-pc-windows-gnu with=build ;;
-aarch64-windows-gnullvm) triple=aarch64-pc-windows-gnullvm ;;
+x86_64-windows-gnu) triple=x86_64-pc-windows-gnu with=gcc machine=i386:x86-64 ;;
+aarch64-windows-gnullvm) triple=aarch64-pc-windows-gnullvm zig=aarch64-windows-gnu machine=arm64 ;;
 *) die "the target is one of x86_64-linux-gnu, aarch64-linux-gnu, x86_64-linux-musl, aarch64-linux-musl, aarch64-apple-darwin," \
     "x86_64-apple-darwin, x86_64-windows-gnu, aarch64-windows-gnullvm, not \"$target\"" ;;
 esac
 
 cross_std "$triple"
-if [ $with = zigbuild ]; then
+if [ $with = zig ]; then
     tools=${EMBER_BUILD_TOOLS:-$PWD/build/tools}
     if [ ! -x "$tools/bin/cargo-zigbuild" ]; then
         python3 -m venv "$tools"
         "$tools/bin/pip" install -q -r packaging/build-requirements.txt
     fi
     PATH=$tools/bin:$PATH
+    link=("$tools/bin/python3" -m ziglang cc -target "${zig:-}")
 else
-    command -v x86_64-w64-mingw32-gcc >/dev/null || die "there is no x86_64-w64-mingw32-gcc; please install mingw-w64"
+    link=(x86_64-w64-mingw32-gcc -static-libgcc)
+    command -v "${link[0]}" >/dev/null || die "there is no ${link[0]}; please install mingw-w64"
+fi
+if [[ $target == *-windows-* ]]; then
+    dlltool=$(command -v llvm-dlltool) || die "there is no llvm-dlltool; please install llvm"
 fi
 
 # No path of the machine that builds is in what is built. A folder of its own, since other flags would build all anew.
@@ -47,22 +55,41 @@ RUSTFLAGS="--remap-path-prefix=$PWD=/ember --remap-path-prefix=$cargo_home=/carg
 RUSTFLAGS+=" --remap-path-prefix=$(rustc --print sysroot)=/rust"
 export RUSTFLAGS
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/release-builds CARGO_PROFILE_RELEASE_DEBUG=0
-if [ $with = build ]; then set -- build; else set -- zigbuild; fi
-# shellcheck disable=SC2086 # several options in one
-"$cargo" "$1" --release --lib --target "$triple${suffix:-}" --features capi "${build_std[@]}" ${FEATURES:-}
-built=$CARGO_TARGET_DIR/$triple/release
-out=build/release/$target
+out=${3:-build/release}/$target
+case $target in
+*-apple-*) set -- zigbuild ;;
+# The shared library is linked below, from the static one: for this glibc, and without the C functions of other libraries, which
+# rustc would export from a DLL.
+*) set -- rustc --crate-type staticlib ;;
+esac
+if [ -z "$built" ]; then
+    # shellcheck disable=SC2086 # several options in one
+    "$cargo" "$@" --release --lib --target "$triple" --features capi "${build_std[@]}" ${FEATURES:-}
+    built=$CARGO_TARGET_DIR/$triple/release
+fi
 rm -rf "$out"
 mkdir -p "$out/lib"
 cp "$built/libember.a" "$out/lib"
 case $target in
 *-windows-*)
     mkdir "$out/bin"
-    cp "$built/ember.dll" "$out/bin"
-    cp "$built/libember.dll.a" "$out/lib"
+    cross_strip "$out/lib/libember.a"
     { echo LIBRARY ember.dll; echo EXPORTS; sh tests/capi/functions.sh | sed 's/^/    /'; } >"$out/lib/ember.def"
+    # What MSVC's linker takes.
+    "$dlltool" -m "$machine" -d "$out/lib/ember.def" -D ember.dll -l "$out/lib/ember.lib"
+    cross_dll "$out/lib/libember.a" "$out/lib/ember.def" "$out/bin/ember.dll" "$out/lib/libember.dll.a" "${link[@]}"
     ;;
-*-apple-*) cp "$built/libember.dylib" "$out/lib" ;;
-*) cp "$built/libember.so" "$out/lib" ;;
+*-apple-*)
+    cross_strip "$out/lib/libember.a"
+    cp "$built/libember.dylib" "$out/lib"
+    ;;
+*)
+    sh tests/capi/functions.sh >"$out/functions"
+    version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+    cross_elf "$triple" "$out/lib/libember.a" "$out/functions" "$out/lib/libember.so" "libember.so.${version%%.*}" "${link[@]}"
+    rm "$out/functions"
+    ;;
 esac
+cross_licenses "$out/licenses" "$triple"
+mv "$out/licenses/ember.cdx.json" "$out"
 echo "$out"

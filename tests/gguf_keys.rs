@@ -133,6 +133,7 @@ const ENCODERS: &[&str] = &[
     "mpnet",
     "nomic-bert",
     "nomic-bert-moe",
+    "t5encoder",
 ];
 
 /// Keys that an architecture reads for no more than to refuse the file.

@@ -318,6 +318,16 @@ func (c *Conversation) SetThinkingBudget(tokens uint32) error {
 	})
 }
 
+// SetToolChoice says whether replies from now on have to call a tool: "auto", "none", "required", or a tool's name. It holds until another
+// choice is set.
+func (c *Conversation) SetToolChoice(choice string) error {
+	return c.with(func(p *C.ember_conversation) error {
+		var cerr *C.ember_error
+		text, n := chars(choice)
+		return check(C.ember_conversation_set_tool_choice(p, text, n, &cerr), &cerr)
+	})
+}
+
 // SetWhenFull says what happens where the conversation becomes longer than its sequence, and how many tokens must be free for a reply; 0:
 // as many as it may have, and a quarter of the sequence at most.
 func (c *Conversation) SetWhenFull(when WhenFull, reserve uint32) error {

@@ -200,4 +200,15 @@ func TestTools(t *testing.T) {
 	equal(t, "answer: "+answer, strings.Contains(answer, "sunny"), true)
 	_, err = c.NewConversation("", []ChatOption{tools, WithToolChoice("sing")})
 	refusal(t, err, ErrInvalidArgument, "tool_choice")
+	// The choice of one reply.
+	refusal(t, conversation.SetToolChoice("sing"), ErrInvalidArgument, "tool_choice")
+	for i, choice := range []string{"none", "required"} {
+		must(t, conversation.SetToolChoice(choice))
+		calls := false
+		for event, err := range conversation.Send(t.Context(), "What is the weather in Bern?") {
+			must(t, err)
+			calls = calls || event.Kind == ReplyCallDone
+		}
+		equal(t, choice, calls, i == 1)
+	}
 }

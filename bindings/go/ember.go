@@ -30,7 +30,7 @@ type Token uint32
 // NoToken stands where a model has no such token.
 const NoToken Token = math.MaxUint32
 
-// Version is that of the library at run time, for example "0.1.0".
+// Version is that of the library at run time, for example "0.2.0".
 func Version() string { return C.GoString(C.ember_version_string()) }
 
 // BuildInfo is a line on what the library can do: version, architectures, number formats, instruction sets, target.

@@ -239,6 +239,13 @@ test("a model calls a tool and answers with its result", async (t) => {
   conversation.add({ role: "tool", tool_call_id: call.id, name: call.name, content: "It is sunny, 21 degrees." });
   assert.match((await all(conversation.send())).text, /sunny/);
   assert.deepEqual(conversation.messages.map((message) => message.role), ["user", "assistant", "tool", "assistant"]);
+  // The choice of one reply.
+  assert.throws(() => conversation.setToolChoice("sing"), isEmber("INVALID_ARGUMENT", "tool_choice"));
+  for (const [choice, calls] of [["none", false], ["required", true]]) {
+    conversation.setToolChoice(choice);
+    const reply = await all(conversation.send("What is the weather in Bern?"));
+    assert.equal(reply.list.some((event) => event.kind === "call"), calls);
+  }
   conversation.close();
   const must = await context.conversation({ tools, toolChoice: "required", parallelCalls: false, maxTokens: 60 });
   const calls = (await all(must.send("What is the weather in Bern?"))).list.filter((event) => event.kind === "call");

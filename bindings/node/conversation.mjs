@@ -24,6 +24,7 @@ const messages = call("ember_conversation_messages", "void *conversation, uint8_
 const save = call("ember_conversation_save", "void *conversation, uint8_t *buffer, size_t capacity, _Out_ size_t *needed");
 const usage = call("ember_conversation_usage_get", "void *conversation, _Inout_ ember_conversation_usage *usage");
 const thinkingBudget = call("ember_conversation_set_thinking_budget", "void *conversation, uint32_t n");
+const toolChoice = call("ember_conversation_set_tool_choice", "void *conversation, uint8_t *choice, size_t n");
 const whenFull = call("ember_conversation_set_when_full", "void *conversation, int32_t when, uint32_t reserve");
 
 const WHEN_FULL = ["drop_oldest", "drop_oldest_and_first", "refuse"];
@@ -171,6 +172,11 @@ export class Conversation extends Owner {
   /** Ends a thought after n tokens; 0: none does. */
   setThinkingBudget(n) {
     this[HANDLE].call(thinkingBudget, number("n", n));
+  }
+
+  /** Whether replies from now on have to call a tool: "auto", "none", "required", a tool's name. It holds until another choice is set. */
+  setToolChoice(choice) {
+    this[HANDLE].call(toolChoice, ...utf8(choice));
   }
 
   /**

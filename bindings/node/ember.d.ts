@@ -438,6 +438,7 @@ export class Conversation implements Closable {
   fork(sequence: number): Conversation;
   save(): Uint8Array;
   setThinkingBudget(n: number): void;
+  setToolChoice(choice: string): void;
   setWhenFull(when: "drop_oldest" | "drop_oldest_and_first" | "refuse", reserve?: number): void;
   setOnFull(f?: (tokens: number, nCtx: number, turns: number) => number): void;
   readonly messages: Message[];

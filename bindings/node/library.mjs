@@ -8,7 +8,7 @@ const logSet = call("ember_log_set", "ember_log_callback *callback, void *user_d
 
 const LEVELS = ["error", "warn", "info", "debug"];
 
-/** The version of the library, "0.1.0" for example. */
+/** The version of the library, "0.2.0" for example. */
 export const version = () => versionOf();
 
 /** One line on what the library can do: version, architectures, number formats, instruction sets, target. */

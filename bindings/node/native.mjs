@@ -1,11 +1,12 @@
 // The functions of ember.h that the package uses, through koffi.
 import { promisify } from "node:util";
 import koffi from "koffi";
+import { libraryPath } from "./find.mjs";
 
 // Calls of other threads get a stack of koffi's making; its own choice, 128 KB, is less than threads have as a rule.
 koffi.config({ async_stack_size: 2 << 20, resident_async_pools: 2 });
 
-const path = process.env.EMBER_LIBRARY ?? "libember.so";
+const path = libraryPath();
 const library = koffi.load(path);
 
 // Koffi unloads its libraries when the process ends. The threads of contexts that nobody closed are still in this one then, and would run

@@ -1,4 +1,8 @@
-"""Puts the shared library into the package: that of EMBER_LIBRARY, or the one that `make lib` builds."""
+"""Puts the shared library into the package: that of EMBER_LIBRARY, or the one that `make lib` builds.
+
+EMBER_WHEEL_PLATFORM is the wheel's platform where the library is for another machine or for more than this one, and EMBER_WHEEL_BILL a
+bill of materials that goes into the wheel.
+"""
 
 import os
 import pathlib
@@ -23,7 +27,13 @@ class BuildWithLibrary(build_py):
 class PlatformWheel(bdist_wheel):
     def get_tag(self):
         """Any Python 3 of this platform: nothing is compiled against Python."""
-        return "py3", "none", super().get_tag()[2]
+        return "py3", "none", os.environ.get("EMBER_WHEEL_PLATFORM") or super().get_tag()[2]
+
+    def write_wheelfile(self, wheelfile_base, *args, **kwargs):
+        super().write_wheelfile(wheelfile_base, *args, **kwargs)
+        if bill := os.environ.get("EMBER_WHEEL_BILL"):
+            os.makedirs(f"{wheelfile_base}/sboms", exist_ok=True)
+            shutil.copyfile(bill, f"{wheelfile_base}/sboms/ember.cdx.json")
 
 
 class BinaryDistribution(Distribution):

@@ -16,4 +16,6 @@ copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 cd "$(dirname "$0")"
 cp -R pyproject.toml setup.py README.md src "$copy"
+mkdir "$copy/licenses"
+cp ../../LICENSE ../../LICENSE-APACHE ../../LICENSE-MIT "$copy/licenses"
 "${PYTHON:-python3}" -m pip wheel --quiet --disable-pip-version-check --no-deps -w "$out" "$copy"

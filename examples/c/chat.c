@@ -1,10 +1,17 @@
 /* A conversation with a model: each line of standard input is a message, the answer goes to standard output as it comes. */
+#ifndef _WIN32
 #define _POSIX_C_SOURCE 200809L
-
 #include <signal.h>
 #include <unistd.h>
+#endif
 
 #include "common.h"
+
+#ifdef _WIN32
+#include <io.h>
+#define isatty _isatty
+#define STDIN_FILENO 0
+#endif
 
 /* What the command line asks for. */
 struct settings {
@@ -37,11 +44,34 @@ struct chat {
 /* Ends loading and answers. */
 static ember_cancel_token *interrupted = NULL;
 
+#ifdef _WIN32
+static BOOL WINAPI on_interrupt(DWORD event)
+{
+    if (event != CTRL_C_EVENT)
+        return FALSE;
+    ember_cancel_token_cancel(interrupted);
+    return TRUE;
+}
+
+static void watch_interrupts(int on)
+{
+    SetConsoleCtrlHandler(on_interrupt, on);
+}
+#else
 static void on_interrupt(int number)
 {
     (void)number;
     ember_cancel_token_cancel(interrupted);
 }
+
+static void watch_interrupts(int on)
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof action); /* no SA_RESTART: reading a line ends, too */
+    action.sa_handler = on ? on_interrupt : SIG_DFL;
+    sigaction(SIGINT, &action, NULL);
+}
+#endif
 
 static void print_help(const char *program)
 {
@@ -243,36 +273,49 @@ static void begin(struct chat *chat, const char *system)
         append_message(&chat->messages, "system", system, strlen(system));
 }
 
+/* The next line of standard input, without its end; 0 when there is none. */
+static int read_line(struct text *line)
+{
+    int c = getc(stdin);
+    line->len = 0;
+    for (; c != EOF && c != '\n'; c = getc(stdin)) {
+        const char byte = (char)c;
+        append(line, &byte, 1);
+    }
+    const int there = line->len > 0 || c == '\n';
+    while (line->len > 0 && line->bytes[line->len - 1] == '\r')
+        line->len--;
+    append(line, "", 1); /* its end, for strcmp */
+    line->len--;
+    return there;
+}
+
 /* Reads messages until there are no more. */
 static void converse(struct chat *chat, const struct settings *s)
 {
-    char *line = NULL;
-    size_t capacity = 0;
+    struct text line = {NULL, 0, 0};
     const int terminal = isatty(STDIN_FILENO);
     begin(chat, s->system);
     for (;;) {
         if (terminal)
             fputs("> ", stdout);
         fflush(stdout);
-        ssize_t len = getline(&line, &capacity, stdin);
-        if (len < 0)
+        if (!read_line(&line))
             break;
-        while (len > 0 && (line[len - 1] == '\n' || line[len - 1] == '\r'))
-            line[--len] = '\0';
-        if (len == 0)
+        if (line.len == 0)
             continue;
-        if (strcmp(line, "/quit") == 0)
+        if (strcmp(line.bytes, "/quit") == 0)
             break;
-        if (strcmp(line, "/reset") == 0)
+        if (strcmp(line.bytes, "/reset") == 0)
             begin(chat, s->system);
-        else if (*line == '/')
-            fprintf(stderr, "%s: there is no command %s; there are /reset and /quit\n", chat->program, line);
+        else if (*line.bytes == '/')
+            fprintf(stderr, "%s: there is no command %s; there are /reset and /quit\n", chat->program, line.bytes);
         else
-            turn(chat, line, (size_t)len, s->verbose);
+            turn(chat, line.bytes, line.len, s->verbose);
     }
     if (terminal)
         putchar('\n');
-    free(line);
+    free(line.bytes);
 }
 
 /* The prompt is always the whole conversation; what the context has of it already is kept. */
@@ -307,17 +350,15 @@ static ember_status make_template(struct chat *chat, const char *source, ember_e
 
 int main(int argc, char **argv)
 {
+    use_utf8(&argc, &argv);
     struct settings settings = read_command_line(argc, argv);
     struct chat chat = {.program = argv[0]};
-    struct sigaction action;
     ember_error *err = NULL;
     int code = EXIT_SUCCESS;
 
-    memset(&action, 0, sizeof action); /* no SA_RESTART: reading a line ends, too */
-    action.sa_handler = on_interrupt;
     ember_status status = ember_cancel_token_new(&interrupted, &err);
     if (status == EMBER_OK) {
-        sigaction(SIGINT, &action, NULL);
+        watch_interrupts(1);
         status = text_model(&settings.text, interrupted, &chat.model, &err);
     }
     if (status == EMBER_OK)
@@ -347,8 +388,7 @@ int main(int argc, char **argv)
     free(chat.answer.bytes);
     free(chat.tokens);
     free(chat.plain);
-    action.sa_handler = SIG_DFL; /* nobody uses the token any more */
-    sigaction(SIGINT, &action, NULL);
+    watch_interrupts(0); /* nobody uses the token any more */
     ember_cancel_token_free(interrupted);
     return code;
 }

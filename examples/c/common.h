@@ -12,10 +12,36 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#ifdef _WIN32
+#include <windows.h>
+#include <shellapi.h>
+#endif
 
 #include "ember.h"
 
 enum { EXIT_REFUSED = 1, EXIT_USAGE = 2 };
+
+/* Windows gives programs arguments in its own encoding and as UTF-16. Ember takes UTF-8, as does the console from here on. */
+static inline void use_utf8(int *argc, char ***argv)
+{
+#ifdef _WIN32
+    int n = 0;
+    wchar_t **wide = CommandLineToArgvW(GetCommandLineW(), &n);
+    char **arguments = wide == NULL ? NULL : calloc((size_t)n + 1, sizeof *arguments);
+    for (int i = 0; arguments != NULL && i < n; i++) {
+        const int len = WideCharToMultiByte(CP_UTF8, 0, wide[i], -1, NULL, 0, NULL, NULL);
+        arguments[i] = malloc((size_t)len + 1);
+        if (arguments[i] == NULL || WideCharToMultiByte(CP_UTF8, 0, wide[i], -1, arguments[i], len, NULL, NULL) != len)
+            exit(EXIT_REFUSED);
+    }
+    if (arguments != NULL)
+        *argc = n, *argv = arguments;
+    SetConsoleCP(CP_UTF8);
+    SetConsoleOutputCP(CP_UTF8);
+#else
+    (void)argc, (void)argv;
+#endif
+}
 
 /* Ends the program over a wrong command line, with a sentence made as by printf. */
 static inline void usage_error(const char *program, const char *format, ...)
@@ -229,13 +255,19 @@ static inline ember_status text_sampler(const struct text_settings *s, ember_sam
     return status;
 }
 
-#ifdef _POSIX_C_SOURCE
+#if defined _POSIX_C_SOURCE || defined _WIN32
 /* A seed that is another one every microsecond. */
 static inline uint64_t seed_from_clock(void)
 {
+#ifdef _WIN32
+    FILETIME ticks;
+    GetSystemTimeAsFileTime(&ticks);
+    return ticks.dwLowDateTime;
+#else
     struct timespec now = {0, 0};
     clock_gettime(CLOCK_REALTIME, &now);
     return ((uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u) & UINT32_MAX;
+#endif
 }
 #endif
 

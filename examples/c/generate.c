@@ -1,5 +1,7 @@
 /* Continues a prompt: the text goes to standard output as it comes, a line of timings to standard error. */
+#ifndef _WIN32
 #define _POSIX_C_SOURCE 200809L
+#endif
 
 #include <signal.h>
 
@@ -157,6 +159,7 @@ static uint64_t now_ns(void)
 
 int main(int argc, char **argv)
 {
+    use_utf8(&argc, &argv);
     struct settings settings = read_command_line(argc, argv);
     ember_model *model = NULL;
     ember_context *context = NULL;

@@ -81,6 +81,7 @@ mod smollm3;
 mod spark2_5;
 mod stablelm;
 mod starcoder2;
+mod t5;
 mod usual;
 
 /// What the layers around a model need to know of it.
@@ -287,7 +288,7 @@ pub trait Model<B: Backend>: Send + Sync {
 type Bind<B> = fn(&mut bind::Binder<'_, B>) -> Result<Box<dyn Model<B>>>;
 
 /// The architectures, by their names in files.
-fn registry<B: Backend>() -> [(&'static str, Bind<B>); 77] {
+fn registry<B: Backend>() -> [(&'static str, Bind<B>); 78] {
     [
         ("apertus", |file| apertus::bind(file).map(decoder::boxed)),
         ("arcee", |file| arcee::bind(file).map(decoder::boxed)),
@@ -366,6 +367,7 @@ fn registry<B: Backend>() -> [(&'static str, Bind<B>); 77] {
         ("spark2_5", |file| spark2_5::bind(file).map(decoder::boxed)),
         ("stablelm", |file| stablelm::bind(file).map(decoder::boxed)),
         ("starcoder2", |file| starcoder2::bind(file).map(decoder::boxed)),
+        ("t5encoder", |file| t5::bind_encoder(file).map(encoder::boxed_before)),
     ]
 }
 
@@ -398,6 +400,9 @@ pub fn build_again<B: Backend>(gguf: &Gguf, backend: &mut B) -> Result<Box<dyn M
 fn build_and<B: Backend>(gguf: &Gguf, backend: &mut B, say: fn(keys::Notes)) -> Result<Box<dyn Model<B>>> {
     let name = gguf.metadata().require_str("general.architecture")?;
     let Some((_, bind)) = registry::<B>().into_iter().find(|(known, _)| *known == name) else {
+        if let Some(sentence) = t5::refused(name) {
+            return Err(Error::Unsupported(sentence.into()));
+        }
         return Err(Error::Unsupported(format!(
             "the architecture {} is not supported; known are: {}",
             quoted(name.as_bytes()),

@@ -155,6 +155,8 @@ pub enum Pointwise {
     Gelu(GeluForm),
     /// `x · sigmoid(x)`.
     Silu,
+    /// `max(x, 0)`.
+    Relu,
     /// `1 / (1 + e^-x)`.
     Sigmoid,
     /// `e^x`.

@@ -1,8 +1,9 @@
-//! What happens where a conversation becomes too long, and how long thoughts may be.
+//! What may change between the replies of a conversation: which tool is called, how long thoughts may be, and what happens where it
+//! becomes too long.
 
-use std::ffi::c_void;
+use std::ffi::{c_char, c_void};
 
-use super::args::{UserData, handle};
+use super::args::{UserData, handle, text};
 use super::conversation::ember_conversation;
 use super::error::ember_error;
 use super::guard::{guard, host};
@@ -73,6 +74,32 @@ pub unsafe extern "C" fn ember_conversation_set_thinking_budget(
     guard(err, || {
         let budget = (n_tokens > 0).then_some(n_tokens as usize);
         handle!(conversation).lock("conversation")?.set_thinking_budget(budget)
+    })
+}
+
+/// Sets whether replies from now on have to call a tool, in place of what ember_chat_options_set_tool_choice said. A
+/// choice holds until another one is set: after a call that was required, set "auto" before the reply to its result,
+/// or the model has to call a tool again.
+/// - @param conversation the conversation; not NULL
+/// - @param tool_choice as for ember_chat_options_set_tool_choice; may be NULL if `tool_choice_len` is 0
+/// - @param tool_choice_len length of `tool_choice` in bytes, or EMBER_NUL_TERMINATED
+/// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
+/// - Ownership: Ember copies `tool_choice`.
+/// - Threads: Any thread; one call at a time for `conversation`, a second gives EMBER_E_BUSY.
+/// - Errors: after which the choice is as before: EMBER_E_BUSY while a reply is under way, too;
+///   EMBER_E_INVALID_ARGUMENT for a tool that the conversation does not have, and for a call that has to be made where
+///   it has no tools; EMBER_E_UNSUPPORTED where the form of calls or a schema is one that replies cannot be held to;
+///   EMBER_E_UTF8, EMBER_E_NOMEM.
+/// - @return EMBER_OK, or the status of the error
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ember_conversation_set_tool_choice(
+    conversation: *mut ember_conversation,
+    tool_choice: *const c_char,
+    tool_choice_len: usize,
+    err: *mut *mut ember_error,
+) -> ember_status {
+    guard(err, || {
+        handle!(conversation).lock("conversation")?.set_tool_choice(text!(tool_choice, tool_choice_len))
     })
 }
 

@@ -189,8 +189,11 @@ fn duplicate(fd: i32) -> Result<File> {
 }
 
 #[cfg(not(unix))]
-fn duplicate(_: i32) -> Result<File> {
-    Err(Error::Unsupported("file descriptors are not supported on this system".into()))
+fn duplicate(fd: i32) -> Result<File> {
+    Err(Error::Unsupported(format!(
+        "<fd {fd}>: file descriptors of this system belong to one C library each; load the file by its path, or map \
+         it and lend it with ember_model_load_borrowed"
+    )))
 }
 
 /// A model's path.
@@ -258,6 +261,9 @@ pub unsafe extern "C" fn ember_model_load(
 
 /// Loads a GGUF file that is part of an open file. This is for files without a path (Android assets, sandboxed
 /// documents) and for files stored in an archive without compression.
+///
+/// Windows has no descriptors that libraries share, and there is no function for its handles. Load a file by its path
+/// there, or map it (MapViewOfFile) and lend it with ember_model_load_borrowed.
 /// - @param fd the descriptor of the open file; its position is neither used nor moved, so several threads may load
 ///   from one
 /// - @param offset where the part begins, in bytes; where it is no multiple of 4 the part is read into memory, not
@@ -270,8 +276,7 @@ pub unsafe extern "C" fn ember_model_load(
 ///   duplicates `fd`, which the caller may close after the call.
 /// - Threads: Any thread; one call at a time for `options`, a second gives EMBER_E_BUSY.
 /// - Errors: EMBER_E_INVALID_ARGUMENT for a part that is not inside the file; EMBER_E_UNSUPPORTED for one file of
-///   several, and on systems without file descriptors; else as ember_model_load. The error's sentence begins with
-///   `<fd N>`.
+///   several, and on Windows and WebAssembly; else as ember_model_load. The error's sentence begins with `<fd N>`.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ember_model_load_fd(

@@ -145,6 +145,10 @@ impl Talk {
         self.conversation.set_thinking_budget(budget)
     }
 
+    pub fn set_tool_choice(&mut self, choice: &str) -> Result<()> {
+        self.conversation.set_tool_choice(ToolChoice::parse(choice)?)
+    }
+
     pub fn set_when_full(&mut self, when_full: WhenFull, reserve: Option<usize>) {
         self.conversation.set_when_full(when_full, reserve);
     }

@@ -103,6 +103,10 @@ impl Talk {
         match self.0 {}
     }
 
+    pub fn set_tool_choice(&mut self, _: &str) -> Result<()> {
+        match self.0 {}
+    }
+
     pub fn set_when_full(&mut self, _: WhenFull, _: Option<usize>) {
         match self.0 {}
     }

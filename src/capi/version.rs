@@ -31,7 +31,7 @@ fn c_str(text: &'static str) -> *const c_char {
     CStr::from_bytes_with_nul(text.as_bytes()).unwrap_or_default().as_ptr()
 }
 
-/// Gives the version of the library at run time, for example "0.1.0".
+/// Gives the version of the library at run time, for example "0.2.0".
 /// - Ownership: The text is static and never freed.
 /// - Threads: Any thread, also several at the same time.
 /// - @return the version, NUL-terminated, never NULL
@@ -41,8 +41,9 @@ pub extern "C" fn ember_version_string() -> *const c_char {
 }
 
 /// Parts of the library that a build may leave out.
-const FEATURES: [(&str, bool); 3] = [
+const FEATURES: [(&str, bool); 4] = [
     ("chat", cfg!(feature = "chat")),
+    ("constraints", cfg!(feature = "constraints")),
     ("hf", cfg!(feature = "hf")),
     ("tokenizers", cfg!(feature = "tokenizers")),
 ];
@@ -53,7 +54,7 @@ fn has_feature(name: &str) -> bool {
 
 /// Says whether the library was built with an optional part. What needs a part that is missing gives
 /// EMBER_E_UNSUPPORTED.
-/// - @param name the part: "chat" (chat templates), UTF-8, "constraints", "hf" (Hugging Face folders), "tokenizers"
+/// - @param name the part, UTF-8: "chat" (chat templates), "constraints", "hf" (Hugging Face folders), "tokenizers"
 ///   (GGUF files whose text is normalized as BERT's or Qwen's); may be NULL if `name_len` is 0
 /// - @param name_len length of `name` in bytes, or EMBER_NUL_TERMINATED
 /// - Threads: Any thread, also several at the same time.

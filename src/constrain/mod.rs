@@ -56,8 +56,8 @@ struct Compiled {
     /// Whether text is free again behind the end of the grammar.
     repeat: bool,
     most_parts: usize,
-    /// What a trigger may begin with before the text.
-    before: Vec<u8>,
+    /// Whether a text may not end before it begins.
+    must_begin: bool,
 }
 
 impl Constraint {
@@ -79,14 +79,13 @@ impl Constraint {
             grammar::compile(&grammar, options, vocabulary)
         })??;
         let watch = Watch::new(&options.triggers, &options.never, vocabulary)?;
-        let before = watch.as_ref().map_or(Vec::new(), |watch| watch.end_of(&options.before));
         Ok(Constraint(Arc::new(Compiled {
             vocabulary: Arc::clone(vocabulary),
             start,
             watch,
             repeat: options.repeat,
             most_parts: options.most_parts,
-            before,
+            must_begin: options.must_begin,
         })))
     }
 

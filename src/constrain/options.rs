@@ -75,8 +75,8 @@ pub struct ConstraintOptions {
     pub most_parts: usize,
     /// Texts that are not generated while it waits, however they are cut into tokens.
     pub never: Vec<String>,
-    /// What stands before the text, a prompt's end say: a trigger may begin in it.
-    pub before: String,
+    /// Whether a text may not end before it begins.
+    pub must_begin: bool,
     /// Most characters of white space between two parts of JSON, at most 256; 0: none.
     pub whitespace: usize,
     /// Bounds.
@@ -90,7 +90,7 @@ impl Default for ConstraintOptions {
             repeat: false,
             most_parts: 0,
             never: Vec::new(),
-            before: String::new(),
+            must_begin: false,
             whitespace: 32,
             limits: Limits::default(),
         }

@@ -75,7 +75,7 @@ impl Run {
 
     fn beginning(constraint: &Constraint) -> State {
         match constraint.0.watch {
-            Some(_) => State::Waiting(constraint.0.before.clone()),
+            Some(_) => State::Waiting(Vec::new()),
             None => State::Within(Box::new(constraint.0.start.deep_clone())),
         }
     }
@@ -112,12 +112,16 @@ impl Run {
                     true => watch.deny_all(tail, &inner.vocabulary, &mut self.denied),
                     false => watch.deny(tail, &inner.start, &inner.vocabulary, &mut self.denied),
                 }
+                if inner.must_begin && self.n_parts == 0 {
+                    self.denied.extend(inner.vocabulary.ends());
+                    self.denied.sort_unstable();
+                }
                 Ok(if self.denied.is_empty() { Mask::Free } else { Mask::Deny(&self.denied) })
             }
             (State::Waiting(_), None) => Ok(Mask::Free),
             (State::Within(matcher), _) => {
                 let mask = match matcher.is_stopped() && !matcher.is_error() {
-                    true => Ok(inner.vocabulary.ends()),
+                    true => Ok(inner.vocabulary.end_mask()),
                     false => matcher.compute_mask(),
                 };
                 match mask {

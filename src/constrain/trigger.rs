@@ -127,12 +127,6 @@ impl Watch {
         Seen::Nothing
     }
 
-    /// The end of a text before which nothing is looked at.
-    pub(super) fn end_of(&self, text: &str) -> Vec<u8> {
-        let n = self.longest.saturating_sub(1).min(text.len());
-        text.as_bytes()[text.len() - n..].to_vec()
-    }
-
     /// Gives the tokens that may not be next, in ascending order: each would be a trigger.
     pub(super) fn deny_all(&self, tail: &[u8], vocabulary: &Vocabulary, denied: &mut Vec<u32>) {
         denied.clear();

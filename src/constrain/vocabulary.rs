@@ -169,8 +169,13 @@ impl Vocabulary {
         self.ends.binary_search(&id).is_ok()
     }
 
+    /// The tokens that end a text.
+    pub(super) fn ends(&self) -> &[u32] {
+        &self.ends
+    }
+
     /// The tokens that end a text, and no others.
-    pub(super) fn ends(&self) -> SimpleVob {
+    pub(super) fn end_mask(&self) -> SimpleVob {
         self.env.tok_trie().eos_token_set()
     }
 

@@ -56,7 +56,7 @@ impl CallConstraints {
                 repeat: is_free && !grammar.triggers.is_empty(),
                 triggers: grammar.triggers.into_iter().map(Trigger::Text).collect(),
                 never: grammar.never,
-                before: grammar.before,
+                must_begin: !is_free,
                 most_parts: grammar.most_parts,
                 limits: Limits { mask: MASK, ..Limits::default() },
                 ..ConstraintOptions::default()

@@ -109,18 +109,7 @@ impl Conversation {
             )));
         }
         let variables = options.variables_for(&format, model.name())?;
-        let calls = match options.strict_tools && !tools.is_empty() {
-            true => {
-                CallConstraints::new(model, &format, &tools, &options.tool_choice, options.parallel_calls)?
-            }
-            false => CallConstraints::default(),
-        };
-        if calls.of(false).is_some() && options.generate.constraint.is_some() {
-            return Err(Error::InvalidArgument(
-                "a constraint on replies does not go with tools whose calls are constrained (strict_tools)"
-                    .into(),
-            ));
-        }
+        let calls = options.call_constraints(model, &format, &tools)?;
         let mut conversation = Conversation {
             model: Arc::clone(model),
             template,
@@ -170,6 +159,18 @@ impl Conversation {
     pub fn set_thinking_budget(&mut self, budget: Option<usize>) -> Result<()> {
         let options = ConversationOptions { thinking_budget: budget, ..self.options.clone() };
         options.variables_for(&self.format, self.model.name())?;
+        self.options = options;
+        Ok(())
+    }
+
+    /// Whether replies from now on have to call a tool.
+    ///
+    /// Errors, after which it is as before: `Busy` while a reply is under way; those that [`Conversation::new`] has for a choice.
+    pub fn set_tool_choice(&mut self, choice: ToolChoice) -> Result<()> {
+        self.check_idle()?;
+        let options = ConversationOptions { tool_choice: choice, ..self.options.clone() };
+        options.check()?;
+        self.calls = options.call_constraints(&self.model, &self.format, &self.tools)?;
         self.options = options;
         Ok(())
     }

@@ -1,11 +1,14 @@
 //! How a conversation is held.
 #![forbid(unsafe_code)]
 
-use super::ToolChoice;
+use std::sync::Arc;
+
 use super::messages::with_variable;
-use crate::chat::reply::ReplyFormat;
+use super::{CallConstraints, ToolChoice};
+use crate::chat::reply::{ReplyFormat, Tools};
 use crate::error::{Error, Result};
 use crate::generate::GenerateOptions;
+use crate::model::LoadedModel;
 
 /// What happens where a conversation would become longer than its sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -98,6 +101,28 @@ impl ConversationOptions {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The constraints of replies that may call these tools. Errors: those of [`CallConstraints::new`], and `InvalidArgument` for a
+    /// constraint of another kind beside them.
+    pub(super) fn call_constraints(
+        &self,
+        model: &Arc<LoadedModel>,
+        format: &ReplyFormat,
+        tools: &Tools,
+    ) -> Result<CallConstraints> {
+        self.tool_choice.check_name(tools)?;
+        if !self.strict_tools || tools.is_empty() {
+            return Ok(CallConstraints::default());
+        }
+        let calls = CallConstraints::new(model, format, tools, &self.tool_choice, self.parallel_calls)?;
+        if calls.of(false).is_some() && self.generate.constraint.is_some() {
+            return Err(Error::InvalidArgument(
+                "a constraint on replies does not go with tools whose calls are constrained (strict_tools)"
+                    .into(),
+            ));
+        }
+        Ok(calls)
     }
 
     /// The variables for a template of this format, with the one that switches thinking. `Unsupported` where it cannot be switched, or

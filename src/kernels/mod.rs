@@ -180,9 +180,9 @@ pub const MANY: usize = 24;
 /// The product of up to sixteen rows as they lie in the file with one vector.
 pub type RowsProduct = fn(rows: &Rows<'_>, x: &[Q8Block], out: &mut [f32; ROWS]);
 
-/// The product of groups of packed rows of numbers ([`crate::quant::packed::Codes::Halves`]) with vectors of `n_cols`
-/// elements: with one vector, `out[r]` for the first `out.len()` rows of all groups; with several (or none), of one
-/// group, `out[t * 16 + r]`. Each sum begins with the first column, whatever the number of groups and vectors.
+/// The product of groups of packed rows of numbers ([`crate::quant::packed::Codes::Halves`] or `Singles`) with vectors of `n_cols`
+/// elements: with one vector, `out[r]` for the first `out.len()` rows of all groups; with `n` (or none),
+/// `out[(g * n + t) * 16 + r]` for group `g`. Each sum begins with the first column, whatever the number of groups and vectors.
 pub type PackedNumbers = fn(groups: &[u8], x: &[f32], n_cols: usize, out: &mut [f32]);
 
 /// Expands a row of some format: see [`crate::quant::FormatInfo::dequantize`].
@@ -203,9 +203,22 @@ const fn expansions(f16: Expand, bf16: Expand) -> [Expand; FORMAT_COUNT] {
 }
 
 /// The products of a level with packed numbers.
-#[cfg(target_arch = "aarch64")]
-const fn numbers(f16: PackedNumbers, bf16: PackedNumbers) -> [Option<PackedNumbers>; FORMAT_COUNT] {
+#[cfg(target_arch = "x86_64")]
+const fn numbers(f32: PackedNumbers) -> [Option<PackedNumbers>; FORMAT_COUNT] {
     let mut table: [Option<PackedNumbers>; FORMAT_COUNT] = [None; FORMAT_COUNT];
+    table[Format::F32 as usize] = Some(f32);
+    table
+}
+
+/// The products of a level with packed numbers.
+#[cfg(target_arch = "aarch64")]
+const fn numbers(
+    f32: PackedNumbers,
+    f16: PackedNumbers,
+    bf16: PackedNumbers,
+) -> [Option<PackedNumbers>; FORMAT_COUNT] {
+    let mut table: [Option<PackedNumbers>; FORMAT_COUNT] = [None; FORMAT_COUNT];
+    table[Format::F32 as usize] = Some(f32);
     table[Format::F16 as usize] = Some(f16);
     table[Format::BF16 as usize] = Some(bf16);
     table
@@ -251,7 +264,7 @@ pub struct Kernels {
     pub pairs: [Option<PackedPair>; FORMAT_COUNT],
     /// As `packed` for formats whose groups are numbers; see [`Kernels::packed_numbers`].
     pub numbers: [Option<PackedNumbers>; FORMAT_COUNT],
-    /// Products with F16 and BF16 weights as whole numbers; a level has these or `numbers`.
+    /// Products with F16 and BF16 weights as whole numbers; a level has these or `numbers` of these formats.
     pub wide: Option<&'static Wide>,
     /// Puts words of sixteen rows side by side, which packing them needs: [`crate::quant::pack::transpose`].
     pub transpose: Transpose,

@@ -1,6 +1,7 @@
 //! F32: IEEE binary32, little-endian.
 #![forbid(unsafe_code)]
 
+use super::packed::SINGLES;
 use super::{Dot, Format, FormatInfo};
 
 /// Bytes per value.
@@ -16,7 +17,7 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     dequantize,
     quantize: Some(quantize),
     dot: Dot::F32,
-    packing: None,
+    packing: Some(SINGLES),
 };
 
 /// Copies a row of any alignment.

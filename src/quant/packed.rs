@@ -8,7 +8,7 @@
 //!   64 bits, one per quad, the fifth and sixth as two such planes.
 //! - scales of a piece: what [`Scales`] says, always sixteen rows side by side.
 //!
-//! Numbers that are no codes (F16, BF16) lie column after column, those of a column side by side, and have no scales. Where
+//! Numbers that are no codes (F32, F16, BF16) lie column after column, those of a column side by side, and have no scales. Where
 //! products of whole numbers of 16 bits are faster they are packed as these: pairs of columns, with a unit for each eight pieces.
 //!
 //! The layout is that of the tiles of Intel AMX and of broadcast dot products (VNNI, Arm dotprod) alike, takes as many
@@ -46,6 +46,8 @@ pub enum Codes {
     Words(usize),
     /// No codes but numbers of sixteen bits: that of column `c` and row `r` of the piece is number `16c + r`.
     Halves,
+    /// The same with numbers of 32 bits.
+    Singles,
     /// Signed whole numbers of sixteen bits: those of columns `2p` and `2p + 1` and row `r` of the piece are numbers `32p + 2r` and
     /// `32p + 2r + 1`.
     Wide,
@@ -62,6 +64,7 @@ impl Codes {
             Codes::U6 => 384,
             Codes::U8 => 512,
             Codes::Halves | Codes::Wide => 1024,
+            Codes::Singles => 2048,
             Codes::Words(n) => 64 * n,
         }
     }
@@ -171,6 +174,14 @@ pub enum Values {
 /// How numbers of sixteen bits are packed.
 pub(super) const HALVES: Packing =
     Packing { codes: Codes::Halves, values: Values::Numbers, scales: Scales::None, pack: pack_halves };
+
+/// How numbers of 32 bits are packed: their words side by side.
+pub(super) const SINGLES: Packing = Packing {
+    codes: Codes::Singles,
+    values: Values::Numbers,
+    scales: Scales::None,
+    pack: |rows, transpose, out| transpose(rows, 0, out),
+};
 
 /// How a format of numbers is packed as whole numbers by `pack`.
 pub const fn wide(pack: Pack) -> Packing {

@@ -243,6 +243,51 @@ static void tokens(void)
     ember_chat_options_free(chat);
 }
 
+/* Which tool is called may change between replies. */
+static void choice(void)
+{
+    ember_context *context = context_of(512);
+    ember_conversation *conversation = conversation_in(context, "Be brief."), *calling = NULL;
+    ember_chat_options *chat = NULL;
+    ember_generate_options *generate = NULL;
+    FAILS(EMBER_E_INVALID_ARGUMENT, "no tools", ember_conversation_set_tool_choice(conversation, "required", NUL, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "no tools", ember_conversation_set_tool_choice(conversation, "f", NUL, E));
+    FAILS(EMBER_E_UTF8, "tool_choice", ember_conversation_set_tool_choice(conversation, "\xff", 1, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "conversation is NULL", ember_conversation_set_tool_choice(NULL, "auto", NUL, E));
+    OK(ember_conversation_set_tool_choice(conversation, NULL, 0, E));
+    OK(ember_chat_options_new(&chat, E));
+    OK(ember_chat_options_set_template(chat, "{% for m in messages %}{{ m.content }}{% for c in m.tool_calls %}<tool_call>"
+                                             "{{ c.function | tojson }}</tool_call>{% endfor %}{% endfor %}", NUL, E));
+    OK(ember_chat_options_set_tools(chat, "[{\"name\": \"f\"}, {\"name\": \"g\"}]", NUL, E));
+    OK(ember_chat_options_set_parallel_calls(chat, false, E));
+    OK(ember_generate_options_new(&generate, E));
+    OK(ember_generate_options_set_max_tokens(generate, 100, E));
+    OK(ember_conversation_new(context, NULL, 0, chat, generate, &calling, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "none of the tools", ember_conversation_set_tool_choice(calling, "h", NUL, E));
+    const char *choices[] = {"f", "none", "g", "auto", "required"};
+    for (size_t i = 0; i < 5; i++) {
+        ember_chat_event event = {.struct_size = sizeof event};
+        OK(ember_conversation_set_tool_choice(calling, choices[i], NUL, E));
+        OK(ember_conversation_begin(calling, "Go.", NUL, NULL, E));
+        FAILS(EMBER_E_BUSY, "under way", ember_conversation_set_tool_choice(calling, "auto", NUL, E));
+        size_t n_calls = 0;
+        while (event.kind != EMBER_CHAT_EVENT_END) {
+            OK(ember_conversation_next(calling, &event, E));
+            if (event.kind == EMBER_CHAT_EVENT_CALL_DONE) {
+                n_calls++;
+                if (i != 4)
+                    CHECK(event.name_len == 1 && *event.name == *choices[i]);
+            }
+        }
+        CHECK(n_calls == (i % 2 == 0));
+    }
+    ember_conversation_free(calling);
+    ember_conversation_free(conversation);
+    ember_generate_options_free(generate);
+    ember_chat_options_free(chat);
+    ember_context_free(context);
+}
+
 int main(int argc, char **argv)
 {
     model = load_model(model_path(argc, argv));
@@ -250,6 +295,7 @@ int main(int argc, char **argv)
     full();
     copies();
     tokens();
+    choice();
     ember_model_release(model);
     return finish("conversation");
 }

@@ -1,6 +1,6 @@
 //! JSON schemas of the kinds that people use (`tests/fixtures/schemas.json`, 202 of them) on a model of random weights at
 //! temperature 1.5: every text that is complete parses, and is what its schema says as far as this file looks.
-//! `tests/oracle/json_schemas.py` has 10,000 of them validated by the Python package `jsonschema`. And how long masks take.
+//! `tests/oracle/json_schemas.py` has 10,000 of them validated by the Python package `jsonschema`.
 #![cfg(feature = "constraints")]
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
@@ -9,7 +9,6 @@ use crate::common;
 use std::fmt::Write;
 use std::io::Write as _;
 use std::sync::Arc;
-use std::time::Duration;
 
 use common::{bundled_model, fixture, read_json, real_model};
 use ember::constrain::{Constraint, ConstraintOptions, Grammar, Mask, Progress, Run, Vocabulary};
@@ -157,11 +156,6 @@ fn texts_for_the_oracle() {
         .unwrap();
 }
 
-fn vocabulary(name: &str) -> Arc<Vocabulary> {
-    let file = Gguf::open(&real_model(&format!("vocabs/ggml-vocab-{name}.gguf"))).unwrap();
-    Arc::new(Vocabulary::new(&Arc::new(Tokenizer::from_gguf(file.metadata()).unwrap())).unwrap())
-}
-
 /// The tokens that may be next.
 fn allowed(run: &mut Run, n: usize) -> Vec<u32> {
     let Mask::Allow(words) = run.mask().unwrap() else { panic!("it holds from the beginning") };
@@ -220,71 +214,5 @@ fn masks_of_real_vocabularies_are_what_choices_mean() {
                 run.accept(id);
             }
         }
-    }
-}
-
-/// Processor time of this thread: others may be at work on the machine.
-#[cfg(unix)]
-fn now() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a clock that there is, and a place for the time.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}
-
-/// Prints how long masks take for all schemas on a vocabulary of 152,000 tokens (`cargo test --release --test it --
-/// --ignored --nocapture constraint_schemas::masks_are_fast`).
-#[test]
-#[cfg(unix)]
-#[ignore = "measures"]
-#[allow(clippy::print_stdout, reason = "it is what this is for")]
-fn masks_are_fast() {
-    let begin = now();
-    let vocabulary = vocabulary("qwen2");
-    println!("{} tokens arranged in {:?}, {} KiB", vocabulary.len(), now() - begin, vocabulary.size() / 1024);
-    let fixture = read_json(&fixture("schemas.json"));
-    let (mut masks, mut compiled, mut accepted, mut begun) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let timed = |times: &mut Vec<Duration>, begin: Duration| times.push(now() - begin);
-    for (seed, schema) in (0..).zip(fixture["schemas"].as_object().unwrap().values()) {
-        let schema = schema.to_string();
-        let begin = now();
-        let made = Constraint::new(&vocabulary, Grammar::JsonSchema(&schema), &ConstraintOptions::default());
-        timed(&mut compiled, begin);
-        let Ok(constraint) = made else { continue };
-        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-        for _ in 0..5 {
-            let begin = now();
-            let mut run = constraint.start();
-            timed(&mut begun, begin);
-            for _ in 0..200 {
-                let begin = now();
-                run.mask().unwrap();
-                timed(&mut masks, begin);
-                // As a model would: what ends something comes more often than by chance.
-                let allowed = allowed(&mut run, vocabulary.len());
-                let short: Vec<u32> = allowed.iter().copied().filter(|&id| id < 256).collect();
-                let some = if random.random_bool(0.5) && !short.is_empty() { &short } else { &allowed };
-                let id = some[random.random_range(0..some.len())];
-                if vocabulary.is_end(id) {
-                    break;
-                }
-                let begin = now();
-                run.accept(id);
-                timed(&mut accepted, begin);
-            }
-        }
-    }
-    for (what, mut times) in
-        [("masks", masks), ("accepting", accepted), ("compiling", compiled), ("beginning", begun)]
-    {
-        times.sort_unstable();
-        let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
-        println!(
-            "{what}: {} times, median {:?}, 99 % {:?}, most {:?}",
-            times.len(),
-            at(0.5),
-            at(0.99),
-            at(1.0)
-        );
     }
 }

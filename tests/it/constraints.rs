@@ -543,10 +543,10 @@ fn limits_hold() {
     assert!(made.is_ok(), "{made:?}");
 }
 
-/// Where a constraint has begun as often as it may, no trigger comes any more; other texts never come while it waits; and a trigger may
-/// begin in what stands before the text.
+/// Where a constraint has begun as often as it may, no trigger comes any more; other texts never come while it waits; and where it has to
+/// begin, no text ends before.
 #[test]
-fn triggers_are_bounded_kept_away_and_begun_beforehand() {
+fn triggers_are_bounded_kept_away_and_awaited() {
     let tokenizer = model().tokenizer().unwrap();
     let ids = |text: &str| tokenizer.encode(text, false, true).unwrap();
     let text = |run: &mut ember::constrain::Run, text: &str| ids(text).iter().for_each(|&id| run.accept(id));
@@ -560,13 +560,12 @@ fn triggers_are_bounded_kept_away_and_begun_beforehand() {
         never: vec!["%%".into()],
         most_parts: 2,
         repeat: true,
-        before: "so #".into(),
         ..ConstraintOptions::default()
     };
     let hash = ids("#")[0];
     let percent = ids("%")[0];
     let mut run = made(Grammar::Choices(&["yes"]), &options).start();
-    // What stands before has half of a trigger.
+    run.accept(hash);
     run.accept(hash);
     assert_eq!(run.progress(), Progress::Unfinished);
     text(&mut run, "yes");
@@ -583,7 +582,20 @@ fn triggers_are_bounded_kept_away_and_begun_beforehand() {
     assert!(is_denied(&mut copy, hash));
     run.reset();
     run.accept(hash);
+    run.accept(hash);
     assert_eq!(run.progress(), Progress::Unfinished);
+    let end = (0..tokenizer.n_vocab() as u32).find(|&id| tokenizer.is_eog(id)).unwrap();
+    assert!(!is_denied(&mut made(Grammar::Choices(&["yes"]), &options).start(), end));
+    let awaited = ConstraintOptions { must_begin: true, ..options.clone() };
+    let mut run = made(Grammar::Choices(&["yes"]), &awaited).start();
+    assert!(is_denied(&mut run, end) && !is_denied(&mut run, percent));
+    run.accept(percent);
+    assert!(is_denied(&mut run, end) && is_denied(&mut run, percent));
+    run.accept(hash);
+    run.accept(hash);
+    text(&mut run, "yes");
+    assert_eq!(run.progress(), Progress::Waiting);
+    assert!(!is_denied(&mut run, end));
     let refuse = |options: ConstraintOptions| refused(Grammar::Choices(&["yes"]), &options).to_string();
     assert!(
         refuse(ConstraintOptions { never: vec![String::new()], ..options.clone() }).contains("may not come")

@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use common::{greedy, load, real_model};
 use ember::context::{Context, ContextOptions};
-use ember::conversation::{Conversation, ConversationOptions, Message, Piece, ReplyEvent, Role, WhenFull};
+use ember::conversation::{
+    Conversation, ConversationOptions, Message, Piece, ReplyEvent, Role, ToolChoice, WhenFull,
+};
 use ember::error::Error;
 use ember::generate::{FinishReason, GenerateOptions};
 use ember::model::LoadedModel;
@@ -248,7 +250,7 @@ fn misuse_is_told() {
     told(with(&|o| o.generate.n_top = 3), "n_top");
     told(with(&|o| o.thinking = Some(true)), "no variable that switches thinking");
     told(with(&|o| o.thinking_budget = Some(5)), "no marks of thoughts");
-    told(with(&|o| o.tool_choice = ember::conversation::ToolChoice::Required), "there are no tools");
+    told(with(&|o| o.tool_choice = ToolChoice::Required), "there are no tools");
     told(with(&|o| o.tools = Some("{}".into())), "tools");
     told(with(&|o| o.template_name = Some("x".into())), "no chat template \"x\"");
 }
@@ -316,7 +318,7 @@ fn a_call_that_has_to_be_made_parses_whatever_the_model_draws() {
     {
         let strict = ConversationOptions {
             tools: Some(tools.into()),
-            tool_choice: ember::conversation::ToolChoice::parse(choice).unwrap(),
+            tool_choice: ToolChoice::parse(choice).unwrap(),
             parallel_calls: false,
             template: Some(template.clone()),
             ..options(300)
@@ -350,7 +352,27 @@ fn a_call_that_has_to_be_made_parses_whatever_the_model_draws() {
         conversation.add(Message::parse(result).unwrap()).unwrap();
         conversation.begin(&mut context).unwrap();
         assert!(conversation.usage().generation.n_prompt == 0);
+        assert!(matches!(conversation.set_tool_choice(ToolChoice::Auto), Err(Error::Busy(_))));
         conversation.abandon();
+        if seed > 0 {
+            continue;
+        }
+        // Unless the choice is another one from here on.
+        let called = |conversation: &mut Conversation, context: &mut Context, sampler: &mut Sampler| {
+            let all = pieces(conversation, context, sampler);
+            let name = |piece| match piece {
+                Piece::Reply(ReplyEvent::CallDone { name, .. }) => Some(name),
+                _ => None,
+            };
+            all.into_iter().filter_map(name).collect::<Vec<String>>()
+        };
+        conversation.set_tool_choice(ToolChoice::None).unwrap();
+        assert!(called(&mut conversation, &mut context, &mut sampler).is_empty());
+        conversation.set_tool_choice(ToolChoice::Named("time".into())).unwrap();
+        let error = conversation.set_tool_choice(ToolChoice::Named("times".into())).unwrap_err();
+        assert!(error.message().contains("\"times\""), "{error}");
+        conversation.add(Message::text(Role::User, "And now?").unwrap()).unwrap();
+        assert_eq!(called(&mut conversation, &mut context, &mut sampler), ["time"]);
     }
     assert!(n_weather >= 6);
     // What cannot be constrained is told before anything is generated.

@@ -68,11 +68,15 @@ fn extremes(value: &Value) -> Vec<Value> {
 }
 
 /// Keys that a file may have and Ember does not need; stablelm's tells less than its tensors do, and is wrong in files of
-/// StableLM 3B, whose configuration leaves it out.
+/// StableLM 3B, whose configuration leaves it out. Those of T5 give the number for their RMS norms under another name, too.
 fn is_unused(key: &str) -> bool {
-    [".vocab_size", ".rope.scaling.finetuned", "stablelm.use_parallel_residual"]
-        .iter()
-        .any(|end| key.ends_with(end))
+    const UNUSED: [&str; 4] = [
+        ".vocab_size",
+        ".rope.scaling.finetuned",
+        "stablelm.use_parallel_residual",
+        "t5encoder.attention.layer_norm_epsilon",
+    ];
+    UNUSED.iter().any(|end| key.ends_with(end))
 }
 
 #[test]

@@ -194,7 +194,7 @@ fn constraint(grammar: &ToolGrammar, vocabulary: &Arc<Vocabulary>, is_free: bool
         repeat: is_free && !grammar.triggers.is_empty(),
         triggers: grammar.triggers.iter().cloned().map(Trigger::Text).collect(),
         never: grammar.never.clone(),
-        before: grammar.before.clone(),
+        must_begin: !is_free,
         most_parts: grammar.most_parts,
         limits: Limits { mask: 1_000_000, ..Limits::default() },
         ..ConstraintOptions::default()
@@ -228,7 +228,8 @@ fn draw(run: &mut Run, tokenizer: &Tokenizer, triggers: &[String], is_free: bool
         }
         let choices = allowed(run, tokenizer.n_vocab());
         assert!(!choices.is_empty());
-        let is_waiting = is_free && matches!(run.progress(), ember::constrain::Progress::Waiting);
+        let waits = matches!(run.progress(), ember::constrain::Progress::Waiting);
+        let is_waiting = is_free && waits;
         let id = if let Some(id) = queue.pop() {
             // What was begun is kept from its end where no more calls are allowed.
             if !choices.contains(&id) {
@@ -243,6 +244,9 @@ fn draw(run: &mut Run, tokenizer: &Tokenizer, triggers: &[String], is_free: bool
             queue.reverse();
             continue;
         } else {
+            // Where a reply may begin with a text as with a mark, marks are rare among all bytes.
+            let wants_mark =
+                is_free && triggers.is_empty() && text.is_empty() && random.random_range(0..4) > 0;
             let weight = |id: u32| -> u32 {
                 let bytes = tokenizer.token_bytes(id).unwrap();
                 match bytes {
@@ -255,9 +259,10 @@ fn draw(run: &mut Run, tokenizer: &Tokenizer, triggers: &[String], is_free: bool
                     }
                     // In free text nothing begins that is none of the triggers.
                     _ if is_waiting => u32::from(bytes.len() == 1 && bytes[0].is_ascii_alphanumeric()),
+                    [byte] if waits => u32::from(byte.is_ascii_alphanumeric()),
                     [b'"' | b'}' | b']' | b',' | b'<' | b'\n' | b'\\' | b' '] => 4 + 60 * u32::from(n > 1500),
                     [_] => 1,
-                    _ => 8 + 300 * u32::from(n > 1500),
+                    _ => 8 + 300 * u32::from(n > 1500) + 2000 * u32::from(wants_mark),
                 }
             };
             let total: u32 = choices.iter().map(|&id| weight(id)).sum();
@@ -426,14 +431,7 @@ fn draw_all(only: Option<&str>, n_seeds: u64) -> String {
                     let (mut n_calls, mut n_empty, mut most) = (0, 0, 0);
                     for seed in 0..n_seeds {
                         let mut run = constraint.start();
-                        let triggers: Vec<String> = grammar
-                            .triggers
-                            .iter()
-                            .map(|t| t.strip_prefix(&grammar.before).unwrap_or(t).to_owned())
-                            .collect();
-                        // Behind the beginning only whole triggers count.
-                        let triggers = if is_free { &grammar.triggers } else { &triggers };
-                        let text = draw(&mut run, &tokenizer, triggers, is_free, seed);
+                        let text = draw(&mut run, &tokenizer, &grammar.triggers, is_free, seed);
                         let n = read_back(&format, &tools, &choice, parallel, &text, &mut out);
                         assert!(n <= MOST_CALLS && (parallel || n <= 1), "{name}: {n} calls in {text:?}");
                         assert!(is_free || n > 0, "{name}: no call in {text:?}");
@@ -460,6 +458,36 @@ fn whatever_is_drawn_is_read_back_as_calls_that_validate() {
     println!("{} calls", calls.lines().count());
     if let Ok(path) = std::env::var("EMBER_CALLS_OUT") {
         std::fs::write(path, calls).unwrap();
+    }
+}
+
+/// A reply that begins inside a thought: where a call has to be made it comes behind the thought, which no end of the text cuts short.
+#[test]
+fn what_is_drawn_behind_a_thought_is_a_call() {
+    let tools = Tools::parse(TOOLS).unwrap();
+    let only = std::env::var("EMBER_FORM").ok();
+    let n_seeds = std::env::var("EMBER_SEEDS").map_or(2, |n| n.parse().unwrap());
+    for (name, marks, all) in FORMS.iter().filter(|(name, ..)| only.as_ref().is_none_or(|o| o == name)) {
+        let format = format(&format!("{marks}<think></think>"));
+        assert_eq!(format.name(), Some(*name));
+        let open = &format.thinking().unwrap().open;
+        let tokenizer = tokenizer(&[all, &["<think>", "</think>"][..]].concat(), true);
+        let vocabulary = Arc::new(Vocabulary::new(&tokenizer).unwrap());
+        for choice in [ToolChoice::Auto, ToolChoice::Required, ToolChoice::Named("find".into())] {
+            let is_free = choice == ToolChoice::Auto;
+            if is_free && *name != "harmony" {
+                continue;
+            }
+            let asked = ToolUse { tools: &tools, choice: &choice, parallel: true, in_thought: true };
+            let grammar = grammar(&format, &tokenizer, asked).unwrap().unwrap();
+            let constraint = constraint(&grammar, &vocabulary, is_free);
+            for seed in 0..n_seeds {
+                let text = draw(&mut constraint.start(), &tokenizer, &grammar.triggers, is_free, seed);
+                let n =
+                    read_back(&format, &tools, &choice, true, &format!("{open}{text}"), &mut String::new());
+                assert!(is_free || n > 0, "{name}: no call in {text:?}");
+            }
+        }
     }
 }
 

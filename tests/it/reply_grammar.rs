@@ -68,8 +68,8 @@ rest: call /[ \n]{0,8}/ "</tool_call>"
         lfm2.lark
     );
     let harmony = grammar("<|channel|>commentary<|message|>", &ToolChoice::Auto, true);
-    assert_eq!(harmony.before, "<|start|>assistant");
-    assert_eq!(harmony.triggers[0], "<|channel|>commentary to=");
+    // Whole replies follow it, so that no header names a tool in another way.
+    assert!(harmony.triggers.is_empty() && harmony.lark.starts_with("start: reply | ("), "{}", harmony.lark);
 }
 
 #[test]

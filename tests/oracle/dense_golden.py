@@ -53,7 +53,18 @@ CASES = [
     dict(base="distilbert", dense=[(36, 20, TANH, True)], normalize=True),
     dict(base="mpnet", dense=[(36, 12, IDENTITY, True), (12, 30, TANH, False)], normalize=True, prompt="query", dimensions=1),
     dict(base="xlm-roberta", dense=[], normalize=False, prompt="query"),
+    dict(base="nomic-bert", dense=[], normalize=True, prompt="document", dimensions=9),
+    dict(base="modern-bert", dense=[], normalize=True, prompt="query", dimensions=16, mode="cls"),
+    dict(base="eurobert", dense=[], normalize=True, prompt="document", dimensions=5),
+    dict(base="jina-bert-v3", dense=[], normalize=True, prompt="query", dimensions=12),
+    dict(base="qwen3-tied", dense=[], normalize=True, prompt="query", dimensions=20, mode="lasttoken"),
 ]
+
+
+def modes(wanted):
+    """What a configuration says of a kind of pooling."""
+    flags = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token", "lasttoken": "pooling_mode_lasttoken"}
+    return {flag: name == wanted for name, flag in flags.items() if name in ("mean", wanted)}
 
 
 def run(case):
@@ -65,7 +76,7 @@ def run(case):
         (folder / "tokenizer.json").write_text(json.dumps(bpe_words(config["vocab_size"])))
         (folder / "tokenizer_config.json").write_text(json.dumps(dict(tokenizer_class="PreTrainedTokenizerFast", unk_token="[UNK]", pad_token="[PAD]")))
         width = config.get("hidden_size") or config["dim"]
-        files = {"1_Pooling/config.json": dict(word_embedding_dimension=width, pooling_mode_mean_tokens=True),
+        files = {"1_Pooling/config.json": dict(word_embedding_dimension=width, **modes(case.get("mode", "mean"))),
                  "config_sentence_transformers.json": dict(prompts=PROMPTS, default_prompt_name=None)}
         kinds = ["Transformer", "Pooling"] + ["Dense"] * len(case["dense"]) + ["Normalize"] * case["normalize"]
         files["modules.json"] = [module(i, kind, "" if i == 0 else f"{i}_{kind}", "sentence_transformers.models.") for i, kind in enumerate(kinds)]

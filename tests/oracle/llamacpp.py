@@ -69,12 +69,12 @@ class LlamaCpp:
 
     def encode(self, tokens):
         """The last hidden state of each of `tokens`, shape [len(tokens), n_embd]."""
-        self._run(tokens)
+        self._run(tokens, call="llama_encode")
         n_embd = c.llama_model_n_embd(self.model)
         return np.stack([np.ctypeslib.as_array(c.llama_get_embeddings_ith(self.ctx, i), shape=(n_embd,)).copy()
                          for i in range(len(tokens))])
 
-    def _run(self, tokens, first=0):
+    def _run(self, tokens, first=0, call="llama_decode"):
         """Evaluates one batch, with output at every position from `first` on."""
         batch = c.llama_batch_init(len(tokens), 0, 1)
         batch.n_tokens = len(tokens)
@@ -84,10 +84,10 @@ class LlamaCpp:
             batch.n_seq_id[i] = 1
             batch.seq_id[i][0] = 0
             batch.logits[i] = i >= first
-        status = c.llama_decode(self.ctx, batch)
+        status = getattr(c, call)(self.ctx, batch)
         c.llama_batch_free(batch)
         if status != 0:
-            raise RuntimeError(f"llama_decode returned {status}")
+            raise RuntimeError(f"{call} returned {status}")
         self.n_past += len(tokens)
 
     def tokenize(self, text, add_special=True, parse_special=False):

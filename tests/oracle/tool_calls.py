@@ -25,7 +25,7 @@ with tempfile.TemporaryDirectory() as folder:
     command = ["cargo", "test", *options, "--test", "it", "reply_constrained::whatever_is_drawn"]
     env = {**os.environ, "EMBER_SEEDS": seeds, "EMBER_CALLS_OUT": str(out)}
     subprocess.run(command, cwd=ROOT, env=env, check=True)
-    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    lines = [json.loads(line) for line in out.read_text().split("\n") if line]
 
 counts, n_wrong = collections.Counter(), 0
 for line in lines:

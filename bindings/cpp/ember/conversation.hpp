@@ -131,6 +131,10 @@ public:
     void set_thinking_budget(std::uint32_t n_tokens) {
         detail::call(ember_conversation_set_thinking_budget, get(), n_tokens);
     }
+    // Whether replies from now on have to call a tool: "auto", "none", "required", a tool's name. It holds until another choice is set.
+    void set_tool_choice(std::string_view choice) {
+        detail::call(ember_conversation_set_tool_choice, get(), choice.data(), choice.size());
+    }
     // What happens where the conversation becomes longer than its sequence, and how many tokens must be free for a reply; 0: as many
     // as it may have, and a quarter of the sequence at most.
     void set_when_full(ember_when_full when_full, std::uint32_t n_reserve = 0) {

@@ -170,6 +170,18 @@ static void tools(const Model &model) {
     CHECK(messages.array.size() == 4 && messages.array[2]["tool_call_id"].string == id);
     CHECK(messages.array[1]["tool_calls"].array[0]["function"]["arguments"]["city"].string == "Paris");
     REFUSED(EMBER_E_INVALID_ARGUMENT, "tool_choice", Conversation(context, "", ChatOptions().tools(WEATHER).tool_choice("sing")));
+    // The choice of one reply.
+    REFUSED(EMBER_E_INVALID_ARGUMENT, "tool_choice", talk.set_tool_choice("sing"));
+    auto n_of = [&] {
+        int n = 0;
+        for (const auto &event : talk.send("What is the weather in Bern?"))
+            n += event.kind() == EMBER_CHAT_EVENT_CALL_DONE;
+        return n;
+    };
+    talk.set_tool_choice("none");
+    CHECK(n_of() == 0);
+    talk.set_tool_choice("required");
+    CHECK(n_of() >= 1);
 
     // The same by hand: what a host's own generation writes is constrained, and read by a parser.
     auto options = ChatOptions().tools(WEATHER).tool_choice("required").parallel_calls(false);

@@ -189,6 +189,11 @@ public final class Conversation implements AutoCloseable {
         call("ember_conversation_set_thinking_budget", Native.unsigned("n", n));
     }
 
+    /** Whether replies from now on have to call a tool: "auto", "none", "required", a tool's name. It holds until another choice is set. */
+    public void setToolChoice(String choice) {
+        call("ember_conversation_set_tool_choice", choice);
+    }
+
     /** What happens where the conversation becomes too long, and how many tokens must be free for a reply; 0: as many as it may have. */
     public void setWhenFull(WhenFull when, int reserve) {
         call("ember_conversation_set_when_full", when.ordinal(), Native.unsigned("reserve", reserve));

@@ -4,7 +4,7 @@ package ember;
 public final class Library {
     private Library() {}
 
-    /** The version, for example "0.1.0". */
+    /** The version, for example "0.2.0". */
     public static String version() {
         return Native.text("ember_version_string");
     }

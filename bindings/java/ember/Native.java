@@ -23,8 +23,7 @@ final class Native {
     private Native() {}
 
     private static final Linker LINKER = Linker.nativeLinker();
-    private static final SymbolLookup LIBRARY =
-            SymbolLookup.libraryLookup(System.getProperty("ember.library", "libember.so"), Arena.global());
+    private static final SymbolLookup LIBRARY = Bundled.library();
     private static final ConcurrentHashMap<String, MethodHandle> FUNCTIONS = new ConcurrentHashMap<>();
 
     // As in ember.h.

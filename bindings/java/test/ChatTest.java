@@ -195,6 +195,12 @@ public class ChatTest {
             conversation.add(Message.tool(call, "It is sunny, 21 degrees."));
             matches("answer", said(conversation.send("")), ".*sunny.*");
             EmberTest.equal("the id", conversation.messages().contains("\"tool_call_id\":\"" + call.id() + "\""), true);
+            // The choice of one reply.
+            EmberTest.refused(1, "tool_choice", () -> conversation.setToolChoice("sing"));
+            conversation.setToolChoice("none");
+            EmberTest.equal("none", conversation.send("What is the weather in Bern?").filter(ReplyEvent::isCall).count(), 0L);
+            conversation.setToolChoice("required");
+            EmberTest.equal("required", conversation.send("What is the weather in Bern?").anyMatch(ReplyEvent::isCall), true);
             var required = new ChatOptions().tools(TOOLS).toolChoice("required").parallelCalls(false);
             try (var must = context.conversation("", required, new Options().maxTokens(60))) {
                 matches("Bern", must.send("What is the weather in Bern?").filter(ReplyEvent::isCall).toList().getFirst().text(), ".*Bern.*");

@@ -31,6 +31,13 @@ def test_a_model_calls_a_tool_and_answers_with_its_result(tools_path):
     )
     assert "sunny" in conversation.text()
     assert [message["role"] for message in conversation.messages] == ["user", "assistant", "tool", "assistant"]
+    # The choice of one reply.
+    for choice, calls in [("none", False), ("required", True)]:
+        conversation.set_tool_choice(choice)
+        events = list(conversation.send("What is the weather in Bern?"))
+        assert any(event.kind is ChatEventKind.CALL_DONE for event in events) is calls
+    with pytest.raises(ember.InvalidArgumentError, match="tool_choice"):
+        conversation.set_tool_choice("sing")
 
 
 def test_a_call_that_has_to_be_made_is_constrained_and_read(tools_path):

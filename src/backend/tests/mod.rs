@@ -325,6 +325,10 @@ fn element_wise_operations() {
         let expected = f64::from(noise(len, 1)[n_cols]) * sum;
         assert!((f64::from(x[n_cols]) - expected).abs() < 1e-4, "{} {expected}", x[n_cols]);
     });
+    in_place!("relu", |b, x, _y| {
+        b.activate(&mut x, Pointwise::Relu, len);
+        assert!(x[..len].iter().copied().eq(noise(len, 1).into_iter().map(|x| x.max(0.0))));
+    });
     in_place!("relu_squared", |b, x, _y| {
         b.activate(&mut x, Pointwise::ReluSquared, len);
         let squares = noise(len, 1).into_iter().map(|x| if x > 0.0 { x * x } else { 0.0 });

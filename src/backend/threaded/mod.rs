@@ -269,7 +269,7 @@ impl Backend for ThreadedBackend {
         );
         let Some(n_cols) = products.first().map(|p| p.weight.n_cols) else { return };
         self.prepare(products.iter().map(|p| p.weight), x, n);
-        let blocked = self.is_blocked(n);
+        let blocked = self.is_blocked(n) && products.iter().any(|p| !p.weight.is_packed());
         let inputs = Inputs {
             kernels: self.kernels,
             stop: &self.pass.stop,

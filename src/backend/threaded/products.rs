@@ -64,10 +64,16 @@ pub(super) struct Inputs<'a> {
 /// Activation rows that are multiplied with all weights of a task before the next ones are: so many that they stay in
 /// the cache of a core, and that fetching the weights anew for each block costs little.
 pub(super) const BLOCK: usize = 64;
-/// The same where the weights of a task are packed for each block: so many that packing costs little beside.
-const BLOCK_NOW: usize = 4 * BLOCK;
+/// The same where the weights of a task are packed for each block, or take more of a cache than a vector does: so many that packing or
+/// fetching them costs little beside.
+const BLOCK_MORE: usize = 4 * BLOCK;
 /// Weight rows that are expanded and multiplied together.
 pub(super) const PANEL: usize = 8;
+
+/// Whether `w` is packed as numbers that are multiplied with activations as they are.
+fn is_numbers(w: &HostWeight) -> bool {
+    matches!(w.format, Format::F32 | Format::F16 | Format::BF16) && w.is_packed() && !w.is_wide()
+}
 
 // A group of packed rows fits where that many rows in f32 do: scales take less than the codes of a group.
 const _: () = assert!(2 * packed::Codes::U8.bytes() <= PANEL * packed::COLS * size_of::<f32>());
@@ -78,7 +84,7 @@ impl Inputs<'_> {
     pub fn compute(&self, target: &Target<'_>, rows: Range<usize>, then: Ahead, scratch: &mut [f32]) {
         match self.kernels.dot[target.weight.format as usize] {
             _ if self.stop.says_so() => return,
-            Dot::F32 if target.weight.format == Format::F32 && self.blocked => {
+            Dot::F32 if target.weight.format == Format::F32 && self.blocked && !target.weight.is_packed() => {
                 return self.sgemm(target, rows);
             }
             _ => {}
@@ -89,12 +95,12 @@ impl Inputs<'_> {
     }
 
     /// The activation rows, but for what comes when the pass was ended, cut into those that are multiplied with all weights of a task
-    /// before the next ones are: more than
-    /// [`BLOCK`] only where each weight is packed for them, since other products have no room for more.
+    /// before the next ones are: more than [`BLOCK`] only where each weight is packed for them, or numbers, since other products have
+    /// no room for more.
     pub fn blocks(&self, targets: &[&Target<'_>]) -> impl Iterator<Item = Range<usize>> {
         let n = self.n;
-        let packs_now = |target: &&Target<'_>| self.packs_now(target.weight);
-        let block = if targets.iter().all(packs_now) { BLOCK_NOW } else { BLOCK };
+        let takes_more = |target: &&Target<'_>| self.packs_now(target.weight) || is_numbers(target.weight);
+        let block = if targets.iter().all(takes_more) { BLOCK_MORE } else { BLOCK };
         let goes_on = |_: &Range<usize>| !self.stop.says_so();
         (0..n).step_by(block).map(move |first| first..n.min(first + block)).take_while(goes_on)
     }
@@ -120,7 +126,7 @@ impl Inputs<'_> {
                 let groups = Groups::of_wide(self.kernels, w, groups_of(&rows), then);
                 self.packed(target, &groups, self.x_wide, rows, vectors);
             }
-            Dot::F32 if w.is_packed() => self.numbers(target, rows, vectors),
+            Dot::F32 if is_numbers(w) => self.numbers(target, rows, vectors),
             Dot::F32 => self.expanded(target, rows, vectors, scratch),
         }
     }
@@ -140,12 +146,19 @@ impl Inputs<'_> {
             let out = unsafe { target.out.slice(at + rows.start..at + rows.end) };
             return packed_numbers(self.kernels, w, rows, x, out);
         }
-        let mut out = [0.0; BLOCK * packed::ROWS];
-        let out = &mut out[..vectors.len() * packed::ROWS];
-        for first in rows.clone().step_by(packed::ROWS) {
-            let last = w.n_rows.min(first + packed::ROWS);
-            packed_numbers(self.kernels, w, first..last, x, out);
-            target.put_group(vectors.start, (first, last), out.as_chunks().0);
+        /// Groups at a time.
+        const GROUPS: usize = 2;
+        let mut out = [0.0; GROUPS * BLOCK * packed::ROWS];
+        for first in rows.clone().step_by(GROUPS * packed::ROWS) {
+            let last = rows.end.min(first + GROUPS * packed::ROWS);
+            for (i, x) in x.chunks(BLOCK * n_cols).enumerate() {
+                let n = x.len() / n_cols;
+                let out = &mut out[..(last - first).div_ceil(packed::ROWS) * n * packed::ROWS];
+                packed_numbers(self.kernels, w, first..last, x, out);
+                for (first, out) in (first..last).step_by(packed::ROWS).zip(out.chunks(n * packed::ROWS)) {
+                    target.put_group(vectors.start + i * BLOCK, (first, last), out.as_chunks().0);
+                }
+            }
         }
     }
 

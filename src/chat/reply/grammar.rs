@@ -23,8 +23,6 @@ pub const MOST_CALLS: usize = 32;
 pub struct ToolGrammar {
     /// The grammar begins behind the first of these in the answer. None: it begins with the answer, behind a thought.
     pub triggers: Vec<String>,
-    /// What stands before the answer in a prompt, where a trigger may begin.
-    pub before: String,
     /// What else would begin a call, and may not come where the grammar waits for a trigger.
     pub never: Vec<String>,
     /// How often the grammar may begin.
@@ -75,18 +73,14 @@ impl ReplyFormat {
         }
         let most = if parallel { MOST_CALLS } else { 1 };
         let mut maker = Maker { calls, lark: Lark::new(parts), most, is_lazy };
-        let mut grammar = ToolGrammar {
-            triggers: Vec::new(),
-            before: String::new(),
-            never: Vec::new(),
-            most_parts: 0,
-            lark: String::new(),
-        };
-        let close = self.thinking().filter(|_| in_thought && !is_lazy).map(|marks| marks.close.clone());
+        let mut grammar =
+            ToolGrammar { triggers: Vec::new(), never: Vec::new(), most_parts: 0, lark: String::new() };
+        let is_awaited = in_thought && !is_lazy && !calls.has_channels;
+        let close = self.thinking().filter(|_| is_awaited).map(|marks| marks.close.clone());
         grammar.triggers.extend(close);
         let start = match &calls.shape {
             Shape::Calls(form) => maker.between_marks(form, &allowed, &mut grammar)?,
-            Shape::Channels => maker.in_channels(&allowed, in_thought, &mut grammar)?,
+            Shape::Channels => maker.in_channels(&allowed, in_thought)?,
             Shape::Recipients => maker.for_recipients(&allowed)?,
         };
         grammar.lark = maker.lark.finish(&start);
@@ -95,12 +89,12 @@ impl ReplyFormat {
 }
 
 /// Makes the grammar of one form.
-struct Maker<'p> {
+pub(super) struct Maker<'p> {
     calls: &'static Calls,
-    lark: Lark<'p>,
+    pub(super) lark: Lark<'p>,
     /// Most calls.
-    most: usize,
-    is_lazy: bool,
+    pub(super) most: usize,
+    pub(super) is_lazy: bool,
 }
 
 impl Maker<'_> {
@@ -141,50 +135,6 @@ impl Maker<'_> {
                 }
             }
         })
-    }
-
-    /// Calls of gpt-oss: the tool's name stands in the header of a message, before or behind its channel.
-    fn in_channels(
-        &mut self,
-        tools: &[&Tool],
-        in_thought: bool,
-        grammar: &mut ToolGrammar,
-    ) -> Result<String> {
-        const START: &str = "<|start|>assistant";
-        let [channel, message, start] =
-            ["<|channel|>", "<|message|>", START].map(|mark| self.lark.mark(mark));
-        let named =
-            self.lark.rule("channel", &row([channel.clone(), "(\"commentary\" | \"analysis\")".into()]));
-        let constrain = self.lark.mark("<|constrain|>");
-        let kind = self.lark.rule("kind", &format!("/ ?/ {constrain}? \"json\""));
-        let mut ways = Vec::new();
-        for tool in tools {
-            let name = self.written(&[Piece::Name], tool)?;
-            let arguments = self.written(&[Piece::Arguments], tool)?;
-            ways.push(row([name, format!("{named}? {kind}?"), message.clone(), arguments]));
-        }
-        let call = self.lark.rule("call", &format!("\"functions.\" ({})", ways.join(" | ")));
-        let mark = "<|call|>";
-        let is_last = (self.lark.parts.controls)(mark).iter().any(|control| control.is_end);
-        let rest = self.lark.rule("rest", &row([call, self.lark.mark(mark)]));
-        if self.is_lazy {
-            let heads = ["<|channel|>commentary", "<|channel|>analysis", START];
-            grammar.triggers = heads.iter().map(|head| format!("{head} to=")).collect();
-            grammar.before = if in_thought { String::new() } else { START.to_owned() };
-            grammar.most_parts = self.most;
-            return Ok(rest);
-        }
-        // Before the calls it thinks, and may say something.
-        let said = self.lark.text(&[], "<|end|>", &[]);
-        let said = self.lark.rule("said", &row([named.clone(), message, said, start.clone()]));
-        let first = self.lark.rule("first", &format!("{named}? \" to=\" {rest}"));
-        let begin = if in_thought { start.clone() } else { String::new() };
-        if in_thought {
-            grammar.triggers = vec!["<|end|>".to_owned()];
-        }
-        let more = if is_last { 0 } else { self.most - 1 };
-        let more = if more > 0 { format!("({start} {first}){{0,{more}}}") } else { String::new() };
-        Ok(row([begin, format!("{said}{{0,4}}"), first, more]))
     }
 
     /// Replies of Functionary 3.2, which are constrained from their beginning: `all` and a text, or a tool and its arguments.
@@ -229,7 +179,7 @@ impl Maker<'_> {
         }
     }
 
-    fn written(&mut self, pieces: &[Piece], tool: &Tool) -> Result<String> {
+    pub(super) fn written(&mut self, pieces: &[Piece], tool: &Tool) -> Result<String> {
         let mut symbols = Vec::new();
         for piece in pieces {
             symbols.push(match piece {

@@ -12,6 +12,7 @@
 //! - Work is linear in the length of the reply. Nesting and the length of names are bounded.
 #![forbid(unsafe_code)]
 
+mod channels;
 mod event;
 mod families;
 mod format;

@@ -4,7 +4,7 @@
 use super::event::{End, Event};
 use super::format::ReplyFormat;
 use super::input::{Input, Next};
-use super::read::harmony::Harmony;
+use super::read::harmony::{CUT_HEADER, Harmony};
 use super::read::{CUT, Reader, Step};
 use super::sink::Sink;
 use super::tools::{ToolChoice, Tools};
@@ -109,6 +109,11 @@ impl ReplyParser {
             }
         }
         let mut events = self.sink.take();
+        let is_header = |e: &Event| matches!(e, Event::CallBroken { reason, .. } if reason == CUT_HEADER);
+        // A header that was cut off, and is whole so far, says nothing.
+        if end == End::Cut && events.last().is_some_and(is_header) {
+            events.pop();
+        }
         if end == End::Cut
             && let Some(Event::CallBroken { reason, .. }) =
                 events.iter_mut().rfind(|e| matches!(e, Event::CallBroken { reason, .. } if reason == CUT))

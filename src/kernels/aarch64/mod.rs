@@ -3,7 +3,6 @@
 //! multiplied by [`numbers`].
 
 mod group;
-mod numbers;
 #[macro_use]
 mod products;
 

@@ -23,6 +23,8 @@ pub const TABLE: [Option<PackedProduct>; FORMAT_COUNT] = {
 /// The product for every format whose groups are numbers.
 pub const NUMBERS: [Option<PackedNumbers>; FORMAT_COUNT] = {
     let mut table: [Option<PackedNumbers>; FORMAT_COUNT] = [None; FORMAT_COUNT];
+    table[Format::F32 as usize] =
+        Some(|groups, x, n_cols, out| numbers(groups, x, n_cols, out, f32::from_le_bytes));
     table[Format::F16 as usize] =
         Some(|groups, x, n_cols, out| numbers(groups, x, n_cols, out, f16::from_le_bytes));
     table[Format::BF16 as usize] =
@@ -31,16 +33,22 @@ pub const NUMBERS: [Option<PackedNumbers>; FORMAT_COUNT] = {
 };
 
 /// See [`PackedNumbers`]: products are added up column by column.
-fn numbers<T: Into<f32>>(groups: &[u8], x: &[f32], n_cols: usize, out: &mut [f32], read: fn([u8; 2]) -> T) {
+fn numbers<T: Into<f32>, const BYTES: usize>(
+    groups: &[u8],
+    x: &[f32],
+    n_cols: usize,
+    out: &mut [f32],
+    read: fn([u8; BYTES]) -> T,
+) {
     out.fill(0.0);
     if n_cols == 0 {
         return;
     }
-    let n_rows = if x.len() == n_cols { out.len() } else { ROWS };
-    for (x, out) in x.chunks_exact(n_cols).zip(out.chunks_exact_mut(n_rows.max(1))) {
-        for (group, out) in groups.chunks_exact(2 * ROWS * n_cols).zip(out.chunks_mut(ROWS)) {
-            for (column, x) in group.chunks_exact(2 * ROWS).zip(x) {
-                for (number, out) in column.as_chunks::<2>().0.iter().zip(&mut *out) {
+    let n_out = (x.len() / n_cols * ROWS).max(1);
+    for (group, out) in groups.chunks_exact(BYTES * ROWS * n_cols).zip(out.chunks_mut(n_out)) {
+        for (x, out) in x.chunks_exact(n_cols).zip(out.chunks_mut(ROWS)) {
+            for (column, x) in group.chunks_exact(BYTES * ROWS).zip(x) {
+                for (number, out) in column.as_chunks::<BYTES>().0.iter().zip(&mut *out) {
                     *out += read(*number).into() * x;
                 }
             }
@@ -135,7 +143,7 @@ fn values(group: &Group<'_>, packing: &Packing, i: usize) -> Piece {
                 }
                 Codes::U8 => bytes[64 * quad + 4 * r + k],
                 Codes::U1 => bytes[4 * r + column / 8] >> (column % 8) & 1,
-                Codes::Halves | Codes::Wide | Codes::Words(_) => 0,
+                Codes::Halves | Codes::Singles | Codes::Wide | Codes::Words(_) => 0,
             };
             match packing.values {
                 Values::Minus(offset) => code.wrapping_sub(offset).cast_signed(),

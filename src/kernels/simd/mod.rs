@@ -15,6 +15,7 @@ pub mod dots;
 pub mod elementwise;
 mod next_blocks;
 pub mod norm;
+pub mod numbers;
 mod pairs;
 mod parts_of_keys;
 pub mod scan;

@@ -321,6 +321,21 @@ fn packed_numbers_agree_with_the_expanded_rows() {
                         assert!(equal, "{} {n_rows}x{n_cols}, {n} vectors", info.name);
                     }
                 }
+                // All groups in one call, and those but the last.
+                for n_groups in [n_rows.div_ceil(16), n_rows.div_ceil(16) - 1] {
+                    if n < 2 || n_groups == 0 {
+                        continue;
+                    }
+                    let mut out = vec![f32::NAN; n_groups * n * 16];
+                    product(&groups[..n_groups * group_bytes], &x[..n * n_cols], n_cols, &mut out);
+                    for (g, out) in out.chunks(n * 16).enumerate() {
+                        for (single, out) in single.iter().zip(out.chunks(16)) {
+                            let rows = &single[16 * g..n_rows.min(16 * g + 16)];
+                            let equal = rows.iter().zip(out).all(|(a, b)| a.to_bits() == b.to_bits());
+                            assert!(equal, "{} {n_rows}x{n_cols}, {n} vectors, group {g}", info.name);
+                        }
+                    }
+                }
             }
         }
     }

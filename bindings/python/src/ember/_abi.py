@@ -1326,6 +1326,15 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             POINTER(c_void_p),
         ],
     ),
+    "ember_conversation_set_tool_choice": (
+        c_int32,
+        [
+            c_void_p,
+            c_char_p,
+            c_size_t,
+            POINTER(c_void_p),
+        ],
+    ),
     "ember_conversation_set_when_full": (
         c_int32,
         [

@@ -197,6 +197,13 @@ class Conversation(Single):
         with self._handle as pointer:
             call(lib.ember_conversation_set_thinking_budget, pointer, unsigned("n_tokens", n_tokens))
 
+    def set_tool_choice(self, choice: str) -> None:
+        """Whether replies from now on have to call a tool: "auto", "none", "required", or a tool's name. It holds until another choice
+        is set."""
+        raw = text("choice", choice)
+        with self._handle as pointer:
+            call(lib.ember_conversation_set_tool_choice, pointer, raw, len(raw))
+
     def set_when_full(self, when_full: WhenFull, n_reserve: int = 0) -> None:
         """What happens where the conversation becomes longer than its sequence, and how many tokens must be free for a reply; 0: as many
         as it may have, and a quarter of the sequence at most."""

@@ -163,6 +163,14 @@ public final class Conversation {
         try check { ember_conversation_set_thinking_budget(handle, tokens, $0) }
     }
 
+    /// Whether replies from now on have to call a tool: "auto", "none", "required", or a tool's name. It holds until another choice
+    /// is set.
+    public func setToolChoice(_ choice: String) throws {
+        try choice.withChars { text, count in
+            try check { ember_conversation_set_tool_choice(handle, text, count, $0) }
+        }
+    }
+
     /// What happens where the conversation becomes longer than its sequence, and how many tokens must be free for a reply; 0: as
     /// many as it may have, and a quarter of the sequence at most.
     public func setWhenFull(_ whenFull: WhenFull, reserve: Int = 0) throws {

@@ -15,7 +15,7 @@ public enum LogLevel: Int32, Hashable, Sendable {
 
 /// What concerns the C library as a whole.
 public enum EmberLibrary {
-    /// The version of the library at run time, for example "0.1.0".
+    /// The version of the library at run time, for example "0.2.0".
     public static var version: String { String(cString: ember_version_string()) }
 
     /// A line on what the library can do: version, architectures, number formats, instruction sets, target.

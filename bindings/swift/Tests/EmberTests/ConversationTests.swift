@@ -151,6 +151,14 @@ private let plain = ChatOptions(
         expectRefusal(.invalidArgument, "tool_choice") {
             try Conversation(context, chat: ChatOptions(tools: [weather], toolChoice: "sing"))
         }
+        // The choice of one reply.
+        expectRefusal(.invalidArgument, "tool_choice") { try conversation.setToolChoice("sing") }
+        for (choice, calls) in [("none", false), ("required", true)] {
+            try conversation.setToolChoice(choice)
+            var kinds: [ReplyEvent.Kind] = []
+            try conversation.send("What is the weather in Bern?").forEach { kinds.append($0.kind) }
+            #expect(kinds.contains(.callDone) == calls)
+        }
 
         // The same by hand: what a host's own generation writes is constrained, and read by a parser.
         let options = ChatOptions(tools: [weather], toolChoice: "required", parallelCalls: false)

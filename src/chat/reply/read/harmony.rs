@@ -9,11 +9,17 @@ use super::{CUT, Step};
 const MESSAGE: &str = "<|message|>";
 const CHANNEL: &str = "<|channel|>";
 const START: &str = "<|start|>";
+const CONSTRAIN: &str = "<|constrain|>";
+const RECIPIENT: &str = "to=";
 /// What ends a message.
 const ENDS: [&str; 5] = ["<|end|>", "<|call|>", "<|return|>", START, CHANNEL];
+/// What ends a header: its message, or something that cannot stand in it.
+const STOPS: [&str; 5] = [MESSAGE, START, "<|end|>", "<|call|>", "<|return|>"];
 /// What a header may begin with.
-const HEADS: [&str; 6] = [CHANNEL, START, MESSAGE, "to=", " to=", "<|constrain|>"];
+const HEADS: [&str; 6] = [CHANNEL, START, MESSAGE, RECIPIENT, " to=", CONSTRAIN];
 const MOST_HEADER: usize = 1024;
+/// What an end of the text inside a header is, where the header says no call.
+pub(in super::super) const CUT_HEADER: &str = "the reply ended inside the header of a message";
 
 #[derive(Debug)]
 enum At {
@@ -38,6 +44,79 @@ pub(in super::super) struct Harmony {
     has_tools: bool,
 }
 
+/// What a header says.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Head<'h> {
+    recipient: Option<&'h str>,
+    channel: Option<&'h str>,
+}
+
+impl Head<'_> {
+    /// Reads a header without the mark of its message.
+    ///
+    /// # Errors
+    /// Why it is none.
+    fn read(header: &str) -> Result<Head<'_>, String> {
+        let (mut head, mut rest, mut kind) = (Head::default(), header, None);
+        if let Some(behind) = header.strip_prefix(START) {
+            let role;
+            (role, rest) = word(behind);
+            if !matches!(role, "" | "assistant") {
+                return Err(format!("the header of a message names the role {role:.100?}, not the model's"));
+            }
+        }
+        loop {
+            rest = rest.trim_start();
+            if rest.is_empty() {
+                return Ok(head);
+            } else if let Some(behind) = rest.strip_prefix(CHANNEL) {
+                let channel;
+                (channel, rest) = word(behind);
+                head.channel = Some(channel);
+            } else if let Some(behind) = rest.strip_prefix(RECIPIENT) {
+                let end = behind.find(is_end).unwrap_or(behind.len());
+                let name = &behind[..end];
+                rest = &behind[end..];
+                match head.recipient {
+                    _ if name.is_empty() => return Err("the header of a call names no tool".into()),
+                    Some(other) if other != name => {
+                        return Err(format!(
+                            "the header of a call names two tools, {other:.100?} and {name:.100?}"
+                        ));
+                    }
+                    _ => head.recipient = Some(name),
+                }
+            } else {
+                // The type of what the message has: "json", with its mark or without.
+                let said;
+                (said, rest) = word(rest.strip_prefix(CONSTRAIN).unwrap_or(rest));
+                if let Some(kind) = kind.replace(said).filter(|kind: &&str| !kind.is_empty()) {
+                    return Err(format!("the header of a message goes on behind its type {kind:.100?}"));
+                }
+            }
+        }
+    }
+
+    /// The tool that is called.
+    fn tool(&self) -> Option<&str> {
+        let name = self.recipient.filter(|name| !matches!(*name, "assistant" | "user" | "all"))?;
+        Some(name.strip_prefix("functions.").unwrap_or(name))
+    }
+}
+
+fn is_end(c: char) -> bool {
+    c.is_whitespace() || c == '<'
+}
+
+/// The first word, up to white space, a mark or a recipient, and what is behind it.
+fn word(text: &str) -> (&str, &str) {
+    let marks = [CHANNEL, CONSTRAIN, RECIPIENT];
+    let ends =
+        |at: usize, c: char| c.is_whitespace() || marks.iter().any(|mark| text[at..].starts_with(mark));
+    let end = text.char_indices().find(|(at, c)| ends(*at, *c)).map_or(text.len(), |(at, _)| at);
+    text.split_at(end)
+}
+
 impl Harmony {
     /// `has_tools`: whether calls are looked for.
     pub(in super::super) fn new(has_tools: bool) -> Harmony {
@@ -54,29 +133,14 @@ impl Harmony {
         matches!(self.at, At::Header | At::Call { .. })
     }
 
-    /// What the header says of the message behind it.
-    fn message(&self) -> At {
-        let word = |mark: &str| {
-            let behind = self.header.split_once(mark)?.1;
-            let end = behind.find(|c: char| c.is_whitespace() || c == '<').unwrap_or(behind.len());
-            Some(&behind[..end])
-        };
-        match (word("to="), word(CHANNEL)) {
-            (Some(name), _) if self.has_tools && !matches!(name, "" | "assistant" | "user" | "all") => {
-                let name = name.strip_prefix("functions.").unwrap_or(name).to_owned();
-                At::Call { name, walk: None }
-            }
-            (_, Some("analysis")) => At::Thinking,
-            _ => At::Text,
-        }
-    }
-
     /// Reads on.
     pub(in super::super) fn read(&mut self, input: &mut Input<'_>, sink: &mut Sink) -> Step {
         match self.run(input, sink) {
             Ok(()) => Step::More,
             Err(reason) => {
-                let name = match std::mem::replace(&mut self.at, At::Text) {
+                // Behind a header without a message comes another one.
+                let next = if matches!(self.at, At::Start) { At::Start } else { At::Text };
+                let name = match std::mem::replace(&mut self.at, next) {
                     At::Call { name, .. } => Some(name),
                     _ => None,
                 };
@@ -97,6 +161,9 @@ impl Harmony {
                         self.header.clear();
                         self.at = At::Header;
                         sink.open("", input);
+                        if rest.starts_with(START) {
+                            self.header.push_str(input.take(START.len()));
+                        }
                     } else if !input.is_last() && HEADS.iter().any(|head| head.starts_with(rest)) {
                         return Ok(());
                     } else {
@@ -104,19 +171,8 @@ impl Harmony {
                     }
                 }
                 At::Header => {
-                    let (text, hit) = input.until(&[MESSAGE]);
-                    self.header.push_str(text);
-                    if hit.is_some() {
-                        self.at = self.message();
-                    } else if self.header.len() > MOST_HEADER {
-                        // A header is never so long: it is text.
-                        sink.as_text(input);
-                        self.at = At::Text;
-                    } else {
-                        return match input.is_last() && self.message_is_call() {
-                            true => Err(CUT.into()),
-                            false => Ok(()),
-                        };
+                    if !self.header(input, sink)? {
+                        return Ok(());
                     }
                 }
                 At::Text | At::Thinking => {
@@ -188,7 +244,54 @@ impl Harmony {
         }
     }
 
-    fn message_is_call(&self) -> bool {
-        matches!(self.message(), At::Call { .. })
+    /// More of a header. Gives whether it is over.
+    ///
+    /// # Errors
+    /// Why it is none. The text that was taken is not a message's.
+    fn header(&mut self, input: &mut Input<'_>, sink: &mut Sink) -> Result<bool, String> {
+        let mut ahead = input.clone();
+        let (text, hit) = ahead.until(&STOPS);
+        let room = MOST_HEADER - self.header.len();
+        if text.len() > room {
+            input.take(text.floor_char_boundary(room));
+            return Err(format!("the header of a message has more than {MOST_HEADER} bytes"));
+        }
+        self.header.push_str(text);
+        match hit.map(|stop| STOPS[stop]) {
+            Some(MESSAGE) => {
+                *input = ahead;
+                let head = Head::read(&self.header)?;
+                self.at = match (head.tool(), head.channel) {
+                    (Some(name), _) if self.has_tools => At::Call { name: name.to_owned(), walk: None },
+                    // What looks like a call is text.
+                    (Some(_), _) => {
+                        sink.as_text(input);
+                        At::Text
+                    }
+                    (None, Some("analysis")) => At::Thinking,
+                    (None, _) => At::Text,
+                };
+                Ok(true)
+            }
+            Some(stop) => {
+                match stop {
+                    START => _ = input.take(text.len()),
+                    _ => *input = ahead,
+                }
+                self.at = At::Start;
+                Err("the header of a message has no message behind it".into())
+            }
+            None => {
+                *input = ahead;
+                match input.is_last() {
+                    false => Ok(false),
+                    true if self.header.contains(RECIPIENT) => Err(CUT.into()),
+                    true => match Head::read(&self.header) {
+                        Ok(_) => Err(CUT_HEADER.into()),
+                        Err(reason) => Err(reason),
+                    },
+                }
+            }
+        }
     }
 }

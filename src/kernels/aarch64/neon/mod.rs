@@ -13,7 +13,7 @@ pub static NEON: Kernels = Kernels {
     isa: Isa::Neon,
     packed: packed::TABLE,
     transpose: rows::transpose,
-    numbers: numbers(vector::packed_f16, vector::packed_bf16),
+    numbers: numbers(vector::packed_f32, vector::packed_f16, vector::packed_bf16),
     dot_f32: vector::dot_f32,
     dots_f32: vector::dots_f32,
     dots_f16: vector::dots_f16,

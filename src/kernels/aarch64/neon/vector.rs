@@ -292,6 +292,7 @@ simd_kernels!("neon", Neon::new(), {
     dot_f32(a: &[f32], b: &[f32]) -> f32 = dots::dot_f32;
     dots_f32(rows: &[f32], x: &[f32], n_cols: usize, out: &mut [f32]) = dots::dots::<_, f32>;
     dots_f16(rows: &[f16], x: &[f32], n_cols: usize, out: &mut [f32]) = dots::dots::<_, f16>;
+    packed_f32(groups: &[u8], x: &[f32], n_cols: usize, out: &mut [f32]) = numbers::numbers::<_, f32>;
     packed_f16(groups: &[u8], x: &[f32], n_cols: usize, out: &mut [f32]) = numbers::numbers::<_, f16>;
     packed_bf16(groups: &[u8], x: &[f32], n_cols: usize, out: &mut [f32]) = numbers::numbers::<_, bf16>;
     narrow_f16(x: &[f32], out: &mut [f16]) = dots::narrow_f16;

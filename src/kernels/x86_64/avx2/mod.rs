@@ -10,7 +10,7 @@ mod points;
 pub mod rows;
 mod vector;
 
-use crate::kernels::{Isa, Kernels, Wide, expansions, scalar};
+use crate::kernels::{Isa, Kernels, Wide, expansions, numbers, scalar};
 use crate::quant::packed::wide;
 
 pub use packed::TABLE as PACKED;
@@ -23,6 +23,7 @@ pub static AVX2: Kernels = Kernels {
     transpose: rows::transpose,
     pack: points::TABLE,
     rows: points::ROWS_TABLE,
+    numbers: numbers(vector::packed_f32),
     wide: Some(&WIDE),
     dot_f32: vector::dot_f32,
     dots_f32: vector::dots_f32,

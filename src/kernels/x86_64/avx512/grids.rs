@@ -214,9 +214,9 @@ fn odd(scales: __m512i) -> __m512 {
 }
 
 /// One module per format, as those of [`super::formats`]: its packing, the parts that values are whole numbers of, the codes of a
-/// piece, and the scales of its halves.
+/// piece, and its scale or those of its halves.
 macro_rules! grid {
-    ($name:ident, $packing:expr, $parts:literal, |$codes:ident| $read:expr, |$scales:ident| $read_scales:expr) => {
+    ($name:ident, $packing:expr, $parts:literal, $lines:literal, |$codes:ident| $read:expr, |$scales:ident| $read_scales:expr) => {
         pub mod $name {
             use super::*;
 
@@ -225,9 +225,9 @@ macro_rules! grid {
             /// How scales are stored.
             pub const SCALES: Scales = $packing.scales;
             /// Whether the halves of a piece have scales of their own.
-            pub const HALVES: bool = true;
+            pub const HALVES: bool = LINES == 2;
             /// The vectors of scales of a piece.
-            pub const LINES: usize = 2;
+            pub const LINES: usize = $lines;
 
             #[inline]
             #[target_feature(
@@ -239,13 +239,18 @@ macro_rules! grid {
                 Words { piece, strip: &parts.units[i / STRIP * unit..][..unit], g: i % STRIP }
             }
 
-            /// What the sums of the products of the halves begin with.
+            /// What the sums of a block's products begin with, those of a piece or of its halves.
             #[inline]
             #[target_feature(
                 enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,avx512bitalg,f16c"
             )]
             pub fn begin(x: &Q8Block) -> [__m512i; 2] {
-                super::begin(x)
+                let whole = _mm512_set1_epi32(x.bias);
+                if !HALVES {
+                    return [whole; 2];
+                }
+                let low = _mm512_set1_epi32(x.bias_low);
+                [low, _mm512_sub_epi32(whole, low)]
             }
 
             /// All codes of piece `i`.
@@ -258,45 +263,36 @@ macro_rules! grid {
                 $read
             }
 
-            /// The scales of its halves.
+            /// Its scale, or those of its halves.
             #[inline]
             #[target_feature(
                 enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,avx512bitalg,f16c"
             )]
-            pub fn line(parts: &Parts<'_>, i: usize) -> [__m512; 2] {
+            pub fn line(parts: &Parts<'_>, i: usize) -> [__m512; LINES] {
                 let $scales = words(parts, i);
                 let unit = load_f16(&$scales.strip[SCALES.unit_bytes() - 32..]);
                 let unit = _mm512_mul_ps(unit, _mm512_set1_ps(1.0 / $parts));
-                let scales: [__m512; 2] = $read_scales;
-                [_mm512_mul_ps(unit, scales[0]), _mm512_mul_ps(unit, scales[1])]
+                let mut scales: [__m512; LINES] = $read_scales;
+                for scale in &mut scales {
+                    *scale = _mm512_mul_ps(unit, *scale);
+                }
+                scales
             }
 
-            /// See [`super::add`].
+            /// The sum and what a piece adds to it: from the sums of products of the piece, or of its halves, and its scales.
             #[inline]
             #[target_feature(
                 enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,avx512bitalg,f16c"
             )]
             pub fn add(acc: __m512, sums: [__m512; 2], s: [__m512; LINES], x: &Q8Block) -> __m512 {
-                super::add(acc, sums, s, x)
+                let mut sum = _mm512_mul_ps(s[0], sums[0]);
+                if HALVES {
+                    sum = _mm512_fmadd_ps(s[LINES - 1], sums[1], sum);
+                }
+                _mm512_fmadd_ps(sum, _mm512_set1_ps(x.d), acc)
             }
         }
     };
-}
-
-/// What the sums of codes that are 128 too large begin with, those of each half.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,avx512bitalg,f16c")]
-pub fn begin(x: &Q8Block) -> [__m512i; 2] {
-    let (whole, low) = (_mm512_set1_epi32(x.bias), _mm512_set1_epi32(x.bias_low));
-    [low, _mm512_sub_epi32(whole, low)]
-}
-
-/// The sum and what a piece adds to it: from the sums of products of its halves, and their scales.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,avx512bitalg,f16c")]
-pub fn add(acc: __m512, sums: [__m512; 2], s: [__m512; 2], x: &Q8Block) -> __m512 {
-    let sum = _mm512_fmadd_ps(s[1], sums[1], _mm512_mul_ps(s[0], sums[0]));
-    _mm512_fmadd_ps(sum, _mm512_set1_ps(x.d), acc)
 }
 
 /// The nibbles of byte `g % 4` of words.
@@ -307,27 +303,22 @@ fn nibbles(words: __m512i, g: usize) -> [__m512; 2] {
     [odd(lowest::<15>(bytes)), odd(lowest::<15>(_mm512_srli_epi32::<4>(bytes)))]
 }
 
-/// The same scale for both halves.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,avx512bitalg,f16c")]
-fn both(scale: __m512) -> [__m512; 2] {
-    [scale, scale]
-}
-
 grid!(
     iq2_xxs,
     words::IQ2_XXS,
     8.0,
+    1,
     |w| {
         let numbers = w.piece(0);
         signed(points!(&IQ2_XXS_POINTS, &IQ2_CODES, |p| shifted(numbers, 8 * p)), even_signs(w.piece(1)))
     },
-    |w| both(odd(_mm512_srli_epi32::<28>(w.piece(1))))
+    |w| [odd(_mm512_srli_epi32::<28>(w.piece(1)))]
 );
 grid!(
     iq2_xs,
     words::IQ2_XS,
     8.0,
+    2,
     |w| {
         let halves = [w.piece(0), w.piece(1)];
         let quads = points!(&IQ2_XS_POINTS, &IQ2_CODES, |p| shifted(halves[p / 2], 16 * (p % 2)));
@@ -339,6 +330,7 @@ grid!(
     iq2_s,
     words::IQ2_S,
     8.0,
+    2,
     |w| {
         let (low, high) = (w.piece(0), shifted(w.block(w.g / 4), 8 * (w.g % 4)));
         let quads = points!(&IQ2_S_POINTS, &IQ2_CODES, |p| {
@@ -353,17 +345,19 @@ grid!(
     iq3_xxs,
     words::IQ3_XXS,
     4.0,
+    1,
     |w| {
         let numbers = [w.piece(0), w.piece(1)];
         let quads = small_points!(&quant::iq3_xxs::GRID, |j| shifted(numbers[j / 4], 8 * (j % 4)));
         signed(quads, even_signs(w.piece(2)))
     },
-    |w| both(odd(_mm512_srli_epi32::<28>(w.piece(2))))
+    |w| [odd(_mm512_srli_epi32::<28>(w.piece(2)))]
 );
 grid!(
     iq3_s,
     words::IQ3_S,
     1.0,
+    1,
     |w| {
         let (low, high) = ([w.piece(0), w.piece(1)], shifted(w.block(w.g / 4), 8 * (w.g % 4)));
         let quads = small_points!(&quant::iq3_s::GRID, |j| {
@@ -372,12 +366,13 @@ grid!(
         });
         signed(quads, w.piece(2))
     },
-    |w| both(odd(lowest::<15>(shifted(w.block(2), 4 * w.g))))
+    |w| [odd(lowest::<15>(shifted(w.block(2), 4 * w.g)))]
 );
 grid!(
     iq1_s,
     words::IQ1_S,
     8.0,
+    1,
     |w| {
         let (low, high) = (w.piece(0), shifted(w.block(w.g / 2), 16 * (w.g % 2)));
         let mut quads = points!(&IQ1_POINTS, &IQ1_CODES, |p| {
@@ -390,12 +385,13 @@ grid!(
         }
         quads
     },
-    |w| both(odd(lowest::<7>(shifted(w.block(w.g / 2), 16 * (w.g % 2) + 12))))
+    |w| [odd(lowest::<7>(shifted(w.block(w.g / 2), 16 * (w.g % 2) + 12)))]
 );
 grid!(
     iq1_m,
     words::IQ1_M,
     8.0,
+    2,
     |w| {
         let (low, high) = (w.piece(0), shifted(w.block(w.g / 2), 16 * (w.g % 2)));
         let mut quads = points!(&IQ1_POINTS, &IQ1_CODES, |p| {
@@ -419,6 +415,7 @@ grid!(
     tq1_0,
     words::TQ1_0,
     1.0,
+    1,
     |w| {
         let mut quads = [_mm512_setzero_si512(); 8];
         for (j, quad) in quads.iter_mut().enumerate() {
@@ -431,7 +428,7 @@ grid!(
         }
         quads
     },
-    |_w| both(_mm512_set1_ps(1.0))
+    |_w| [_mm512_set1_ps(1.0)]
 );
 
 /// Digit `k` of bytes, less 1 and plus 128: tripling brings the next one to the front.

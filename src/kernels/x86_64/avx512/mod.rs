@@ -9,7 +9,7 @@ mod rows;
 mod runs;
 mod vector;
 
-use crate::kernels::{Isa, Kernels, Wide, expansions, scalar};
+use crate::kernels::{Isa, Kernels, Wide, expansions, numbers, scalar};
 use crate::quant::packed::wide;
 
 /// The table.
@@ -19,6 +19,7 @@ pub static AVX512: Kernels = Kernels {
     pairs: pairs::TABLE,
     transpose: rows::transpose,
     layouts: &grids::LAYOUTS,
+    numbers: numbers(vector::packed_f32),
     wide: Some(&WIDE),
     dot_f32: vector::dot_f32,
     dots_f32: vector::dots_f32,

@@ -24,6 +24,18 @@ pub const TABLE: [Option<PackedPair>; FORMAT_COUNT] = {
     table[Format::IQ4_NL as usize] = Some(iq4_nl::pair);
     table[Format::IQ4_XS as usize] = Some(iq4_xs::pair);
     table[Format::MXFP4 as usize] = Some(mxfp4::pair);
+    table[Format::NVFP4 as usize] = Some(nvfp4::pair);
+    table[Format::IQ1_S as usize] = Some(iq1_s::pair);
+    table[Format::IQ1_M as usize] = Some(iq1_m::pair);
+    table[Format::IQ2_XXS as usize] = Some(iq2_xxs::pair);
+    table[Format::IQ2_XS as usize] = Some(iq2_xs::pair);
+    table[Format::IQ2_S as usize] = Some(iq2_s::pair);
+    table[Format::IQ3_XXS as usize] = Some(iq3_xxs::pair);
+    table[Format::IQ3_S as usize] = Some(iq3_s::pair);
+    table[Format::TQ1_0 as usize] = Some(tq1_0::pair);
+    table[Format::TQ2_0 as usize] = Some(tq2_0::pair);
+    table[Format::Q1_0 as usize] = Some(q1_0::pair);
+    table[Format::Q2_0 as usize] = Some(q2_0::pair);
     table
 };
 
@@ -68,17 +80,15 @@ macro_rules! pairs {
                 let [low, high] = out.map(|out| out.as_chunks_mut::<ROWS>().0.as_chunks_mut::<TILE>().0);
                 let mut quads = [[[_mm512_setzero_si512(); 2]; 8]; RUN];
                 let mut lines = [[[_mm512_setzero_ps(); format::LINES]; 2]; RUN];
-                let bytes = format::CODES.bytes();
-                let bytes_in_all = bytes + format::SCALES.bytes_with_units();
+                let bytes_in_all = format::CODES.bytes() + format::SCALES.bytes_with_units();
                 for first in (0..n).step_by(RUN) {
                     let run = RUN.min(n - first);
                     let mut fetched = first * bytes_in_all;
                     let share = (run * bytes_in_all).div_ceil(low.len());
                     for (i, (quads, lines)) in (first..first + run).zip(quads.iter_mut().zip(&mut lines)) {
                         for g in 0..2 {
-                            let piece = &parts[g].codes[i * bytes..][..bytes];
-                            for j in 0..8 {
-                                quads[j][g] = format::quad(piece, j);
+                            for (quads, codes) in quads.iter_mut().zip(format::codes(&parts[g], i)) {
+                                quads[g] = codes;
                             }
                             lines[g] = format::line(&parts[g], i);
                         }
@@ -142,4 +152,4 @@ macro_rules! pairs {
     )* };
 }
 
-pairs!(q4_0 q5_0 q5_1 q2_k q3_k q5_k q6_k iq4_nl iq4_xs mxfp4);
+pairs!(q4_0 q5_0 q5_1 q2_k q3_k q5_k q6_k iq4_nl iq4_xs mxfp4 nvfp4 iq1_s iq1_m iq2_xxs iq2_xs iq2_s iq3_xxs iq3_s tq1_0 tq2_0 q1_0 q2_0);

@@ -9,7 +9,7 @@ use super::super::fetch_line;
 use super::super::wide::{self as products, AddWhole};
 use crate::kernels::simd::wide::LargestSum;
 use crate::kernels::simd::{
-    Simd, activation, attention as attn, dots, elementwise, norm, scan, simd_kernels, whole, wide,
+    Simd, activation, attention as attn, dots, elementwise, norm, numbers, scan, simd_kernels, whole, wide,
 };
 use crate::kernels::{AttnState, AttnTile, I16Block, RopeStyle, ScanStep, SelectiveStep, UnlearnStep};
 use crate::quant::Q8Block;
@@ -327,6 +327,7 @@ simd_kernels!("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,f16c,fma", Avx512::
     dot_f32(a: &[f32], b: &[f32]) -> f32 = dots::dot_f32;
     dots_f32(rows: &[f32], x: &[f32], n_cols: usize, out: &mut [f32]) = dots::dots::<_, f32>;
     dots_f16(rows: &[f16], x: &[f32], n_cols: usize, out: &mut [f32]) = dots::dots::<_, f16>;
+    packed_f32(groups: &[u8], x: &[f32], n_cols: usize, out: &mut [f32]) = numbers::numbers::<_, f32>;
     round_wide(x: &[f32], out: &mut [I16Block]) = wide::round;
     pack_wide_f16(rows: &Rows<'_>, transpose: Transpose, out: &mut [u8]) = wide::pack::<_, f16>;
     pack_wide_bf16(rows: &Rows<'_>, transpose: Transpose, out: &mut [u8]) = wide::pack::<_, bf16>;

@@ -1,4 +1,4 @@
-//! Products with packed rows of half-precision numbers: a column of sixteen rows fills vector registers, and each lane adds
+//! Products with packed rows of numbers: a column of sixteen rows fills vector registers, and each lane adds
 //! up its row from the first column to the last.
 #![forbid(unsafe_code)]
 
@@ -9,7 +9,7 @@ use crate::quant::packed::ROWS;
 
 /// Most vector registers that a column fills.
 const PARTS: usize = 2;
-/// Groups that one vector is multiplied with at a time: sums of one group alone would wait for each other.
+/// Groups that one vector is multiplied with at a time, twice as many with 16 lanes: sums of one group alone would wait for each other.
 const GROUPS: usize = 4;
 /// Columns between what a single vector is multiplied with and what is fetched from memory meanwhile.
 const AHEAD: usize = 128;
@@ -26,29 +26,60 @@ pub fn numbers<S: Simd, E: Element + Pod>(simd: S, groups: &[u8], x: &[f32], n_c
     let groups = crate::kernels::halves::<E>(groups).expect("groups begin at multiples of 64");
     let columns = groups.as_chunks::<ROWS>().0;
     if x.len() == n_cols {
-        return single(simd, columns, x, out);
+        return match S::LANES {
+            16 => single::<S, E, { 2 * GROUPS }>(simd, columns, x, out),
+            _ => single::<S, E, GROUPS>(simd, columns, x, out),
+        };
     }
     let n = x.len() / n_cols;
-    let mut first = 0;
-    while first < n {
-        first += match n - first {
-            6.. => several::<S, E, 6>(simd, columns, x, first, out),
-            4.. => several::<S, E, 4>(simd, columns, x, first, out),
-            3 => several::<S, E, 3>(simd, columns, x, first, out),
-            2 => several::<S, E, 2>(simd, columns, x, first, out),
-            _ => several::<S, E, 1>(simd, columns, x, first, out),
-        };
+    let (mut columns, mut out) = (columns, out);
+    // Levels with 16 lanes have 32 registers: room for the sums of two groups.
+    while S::LANES == 16 && columns.len() >= 2 * n_cols && out.len() >= 2 * n * ROWS {
+        let (these, rest) = columns.split_at(2 * n_cols);
+        let (low, high) = out.split_at_mut(n * ROWS);
+        let (high, others) = high.split_at_mut(n * ROWS);
+        let mut outs = [low, high];
+        let mut first = 0;
+        while first < n {
+            first += match n - first {
+                8.. => several::<S, E, 8, 2>(simd, these, x, first, &mut outs),
+                4.. => several::<S, E, 4, 2>(simd, these, x, first, &mut outs),
+                3 => several::<S, E, 3, 2>(simd, these, x, first, &mut outs),
+                2 => several::<S, E, 2, 2>(simd, these, x, first, &mut outs),
+                _ => several::<S, E, 1, 2>(simd, these, x, first, &mut outs),
+            };
+        }
+        (columns, out) = (rest, others);
+    }
+    for (these, out) in columns.chunks_exact(n_cols).zip(out.chunks_mut((n * ROWS).max(1))) {
+        let mut outs = [out];
+        let mut first = 0;
+        while first < n {
+            first += match n - first {
+                8.. if S::LANES == 16 => several::<S, E, 8, 1>(simd, these, x, first, &mut outs),
+                6.. => several::<S, E, 6, 1>(simd, these, x, first, &mut outs),
+                4.. => several::<S, E, 4, 1>(simd, these, x, first, &mut outs),
+                3 => several::<S, E, 3, 1>(simd, these, x, first, &mut outs),
+                2 => several::<S, E, 2, 1>(simd, these, x, first, &mut outs),
+                _ => several::<S, E, 1, 1>(simd, these, x, first, &mut outs),
+            };
+        }
     }
 }
 
 /// One vector times all groups.
 #[inline(always)]
-fn single<S: Simd, E: Element>(simd: S, mut columns: &[[E; ROWS]], x: &[f32], out: &mut [f32]) {
+fn single<S: Simd, E: Element, const G: usize>(
+    simd: S,
+    mut columns: &[[E; ROWS]],
+    x: &[f32],
+    out: &mut [f32],
+) {
     let n_cols = x.len();
-    for out in out.chunks_mut(GROUPS * ROWS) {
-        if columns.len() >= GROUPS * n_cols {
-            let (these, rest) = columns.split_at(GROUPS * n_cols);
-            let sums = tile::<S, E, 1, GROUPS>(simd, these, [x]);
+    for out in out.chunks_mut(G * ROWS) {
+        if columns.len() >= G * n_cols {
+            let (these, rest) = columns.split_at(G * n_cols);
+            let sums = tile::<S, E, 1, G>(simd, these, [x]);
             store(simd, &sums[0], out);
             columns = rest;
         } else {
@@ -62,23 +93,25 @@ fn single<S: Simd, E: Element>(simd: S, mut columns: &[[E; ROWS]], x: &[f32], ou
     }
 }
 
-/// Vectors `first..first + T` times one group; returns `T`.
+/// Vectors `first..first + T` times some groups; returns `T`.
 #[inline(always)]
-fn several<S: Simd, E: Element, const T: usize>(
+fn several<S: Simd, E: Element, const T: usize, const G: usize>(
     simd: S,
     columns: &[[E; ROWS]],
     x: &[f32],
     first: usize,
-    out: &mut [f32],
+    outs: &mut [&mut [f32]; G],
 ) -> usize {
-    let n_cols = columns.len();
+    let n_cols = columns.len() / G;
     let mut xs: [&[f32]; T] = [&[]; T];
     for (t, row) in xs.iter_mut().enumerate() {
         *row = &x[(first + t) * n_cols..][..n_cols];
     }
-    let sums = tile::<S, E, T, 1>(simd, columns, xs);
-    for (sums, out) in sums.iter().zip(out[first * ROWS..].chunks_exact_mut(ROWS)) {
-        store(simd, sums, out);
+    let sums = tile::<S, E, T, G>(simd, columns, xs);
+    for (t, sums) in sums.iter().enumerate() {
+        for (sums, out) in sums.iter().zip(&mut *outs) {
+            store(simd, &[*sums], &mut out[(first + t) * ROWS..][..ROWS]);
+        }
     }
     T
 }
@@ -111,7 +144,7 @@ fn tile<S: Simd, E: Element, const T: usize, const G: usize>(
             for t in 0..T {
                 let x = simd.splat(x[t][c]);
                 for v in 0..ROWS / S::LANES {
-                    acc[t][g][v] = simd.mul_add(x, w[v], acc[t][g][v]);
+                    acc[t][g][v] = simd.mul_add(w[v], x, acc[t][g][v]);
                 }
             }
         }

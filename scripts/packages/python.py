@@ -1,0 +1,41 @@
+"""Python's wheels, one for each system: pip's, made by setuptools, which bindings/python/setup.py tells the system."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from common import ROOT, epoch, licences
+
+SOURCES = ROOT / "bindings/python"
+
+
+def pack(out, targets):
+    folder = out / "python"
+    folder.mkdir(parents=True, exist_ok=True)
+    for target in targets:
+        with tempfile.TemporaryDirectory() as work:
+            # In a copy, because building leaves files among the sources.
+            for name in ("pyproject.toml", "setup.py", "README.md"):
+                shutil.copy(SOURCES / name, work)
+            shutil.copytree(SOURCES / "src", f"{work}/src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info", "*.so"))
+            os.mkdir(f"{work}/licenses")
+            for name, text in licences(target)[0].items():
+                with open(f"{work}/licenses/{name}", "wb") as file:
+                    file.write(text)
+            library = shutil.copy(target.folder / target.library, work)
+            # As files lie here they may be for their owner alone.
+            for inside, folders, files in os.walk(work):
+                for name in folders:
+                    os.chmod(f"{inside}/{name}", 0o755)
+                for name in files:
+                    os.chmod(f"{inside}/{name}", 0o644)
+            told = {
+                "EMBER_LIBRARY": library,
+                "EMBER_WHEEL_PLATFORM": target.wheel,
+                "EMBER_WHEEL_BILL": str(target.folder / "ember.cdx.json"),
+                "SOURCE_DATE_EPOCH": str(max(epoch(), 315532800)),
+            }
+            command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation"]
+            subprocess.run([*command, "-w", str(folder), work], check=True, env={**os.environ, **told})
