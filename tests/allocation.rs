@@ -62,6 +62,8 @@ fn models() -> Vec<PathBuf> {
         "qwen35",
         "granitehybrid",
         "nemotron-h-moe",
+        "mamba-norms",
+        "rwkv7",
         "gpt-oss",
         "gemma3n",
         "gemma4-shared",

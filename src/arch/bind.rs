@@ -217,16 +217,6 @@ impl<'a, B: Backend> Binder<'a, B> {
         self.gguf.tensor(name).is_some()
     }
 
-    /// Whether value heads that share a key head are neighbours; in GGUF files each lies as far from the next as there are key heads.
-    pub fn values_are_grouped(&self) -> bool {
-        self.gguf.further().values_are_grouped
-    }
-
-    /// The shortest time step of mixers of Mamba-2; GGUF files do not have one.
-    pub fn least_time_step(&self) -> f32 {
-        self.gguf.further().least_time_step
-    }
-
     /// Whether the file has a tensor of this name in some layer.
     pub fn has_any(&self, name: &str) -> bool {
         self.gguf.tensors().iter().any(|t| in_layer(&t.name).is_some_and(|(_, rest)| rest == name))

@@ -23,6 +23,7 @@ pub fn boxed<B: Backend>((info, decoder): (ModelInfo, Decoder<B>)) -> Box<dyn Mo
         keeps,
         attention_width: decoder.attention_width(),
         mix_width: decoder.mix_width(),
+        time_mix_width: decoder.time_mix_width(),
         is_gated: decoder.is_gated(),
         latent_width: decoder.latent_width(),
         n_streams: decoder.altup.as_ref().map_or(0, |altup| 1 + altup.spread.len()),

@@ -259,7 +259,7 @@ pub static KEYS: &[(&str, Unasked)] = &[
     ("tokenizer.ggml.remove_extra_whitespaces", Elsewhere("the tokenizer")),
     ("tokenizer.ggml.precompiled_charsmap", Elsewhere("the tokenizer")),
     ("tokenizer.huggingface.json", Nothing(INFORMS)),
-    ("tokenizer.rwkv.world", Nothing("of a kind of vocabulary that is refused")),
+    ("tokenizer.rwkv.world", Nothing("the kind of vocabulary says it")),
     ("tokenizer.chat_template", Elsewhere("chat templates")),
     ("tokenizer.ggml.normalizer.lowercase", Elsewhere("the tokenizer")),
     ("tokenizer.ggml.normalizer.strip_accents", Elsewhere("the tokenizer")),

@@ -1,5 +1,5 @@
 //! LFM2 (Liquid AI 2025): short convolutions between gates in most layers, attention in the others, a gated feed-forward block or
-//! experts in all.
+//! experts in all. LFM3 (2026) has windows with a base of their own, a gate of each head, and norms behind the blocks.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;
@@ -16,18 +16,24 @@ use crate::nn::short_conv::ShortConv;
 
 /// Binds the weights of a model without experts.
 pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<B>)> {
-    bind_with(file, None)
+    bind_with(file, None, false)
 }
 
 /// Binds the weights of a model whose layers have experts, but for the first few.
 pub fn bind_moe<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<B>)> {
     let style = MoeStyle { sigmoid: Some(1e-6), ..MoeStyle::PLAIN };
-    bind_with(file, Some(&style))
+    bind_with(file, Some(&style), false)
+}
+
+/// Binds the weights of LFM3.
+pub fn bind_3<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<B>)> {
+    bind_with(file, None, true)
 }
 
 fn bind_with<B: Backend>(
     file: &mut Binder<'_, B>,
     experts: Option<&MoeStyle>,
+    is_third: bool,
 ) -> Result<(ModelInfo, Decoder<B>)> {
     // Layers without key/value heads are convolutions.
     let n_head_kv = file.layer_counts("attention.head_count_kv")?;
@@ -41,7 +47,15 @@ fn bind_with<B: Backend>(
     let eps = file.positive("attention.layer_norm_rms_epsilon")?;
     let n_embd = info.n_embd;
     let rope = rope::params(file, info.head_dim, RopeStyle::Halved)?;
-    let attention = AttentionParams { window: file.window()?, ..parts::causal(&info, Some(rope)) };
+    let whole = parts::causal(&info, Some(rope));
+    let (attention, windowed) = match is_third {
+        false => (vec![AttentionParams { window: file.window()?, ..whole }], vec![false; info.n_layer]),
+        true => {
+            let rope = rope::local_params(file, info.head_dim, RopeStyle::Halved, rope::DEFAULT_FREQ_BASE)?;
+            let local = AttentionParams { window: file.window()?, rope: Some(rope), ..whole.clone() };
+            (vec![whole, local], file.windowed(info.n_layer, 1)?)
+        }
+    };
     let len = file.dim("shortconv.l_cache")?;
     let mut layers = Vec::new();
     for (i, &n_head_kv) in (0..info.n_layer).zip(&n_head_kv) {
@@ -51,25 +65,34 @@ fn bind_with<B: Backend>(
             _ => {
                 let mut block = file.attention(i, &info)?;
                 block.qk_norm = Some(file.qk_head_norm(i, &info, eps)?);
-                Mixer::Attention { kind: 0, block }
+                let gate = name("attn_gate");
+                if is_third && file.has(&format!("{gate}.weight")) {
+                    block.head_gate = Some(file.linear(&gate, info.n_head, n_embd)?);
+                }
+                Mixer::Attention { kind: usize::from(windowed[i]), block }
             }
         };
+        let mut post = |part: &str| match is_third && file.has(&format!("{}.weight", name(part))) {
+            true => file.rms_norm(&name(part), n_embd, eps).map(Some),
+            false => Ok(None),
+        };
+        let (post_attn_norm, post_ffn_norm) = (post("post_attention_norm")?, post("post_ffw_norm")?);
         layers.push(DecoderLayer {
             attn_norm: Some(file.rms_norm(&name("attn_norm"), n_embd, eps)?),
             mixer,
-            post_attn_norm: None,
+            post_attn_norm,
             ffn_input: FfnInput::Norm(file.rms_norm(&name("ffn_norm"), n_embd, eps)?),
             ffn: match experts {
                 Some(style) if i >= n_dense => file.moe(i, &info, style)?,
                 _ => file.gated_mlp(i, &info, Activation::Silu)?,
             },
-            post_ffn_norm: None,
+            post_ffn_norm,
             extra: None,
             beside: false,
         });
     }
     let norm = file.rms_norm("token_embd_norm", n_embd, eps)?;
-    let decoder = file.decoder(&info, vec![attention], layers, norm)?;
+    let decoder = file.decoder(&info, attention, layers, norm)?;
     Ok((info, decoder))
 }
 

@@ -13,14 +13,24 @@ use crate::nn::norm::{NormKind, NormLayer};
 
 /// Binds the weights of Mamba-2 (Dao and Gu 2024) by itself: mixers and nothing else.
 pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<B>)> {
+    let (n_embd, shape) = (file.dim("embedding_length")?, shape(file)?);
+    let eps = file.positive("attention.layer_norm_rms_epsilon")?;
+    bind_mixers(file, |file, i| Ok(Mixer::Mamba2(mixer(file, i, n_embd, shape, eps)?)))
+}
+
+/// A decoder whose layers are mixers and nothing else.
+pub fn bind_mixers<'a, B: Backend>(
+    file: &mut Binder<'a, B>,
+    mixer: impl Fn(&mut Binder<'a, B>, usize) -> Result<Mixer<B>>,
+) -> Result<(ModelInfo, Decoder<B>)> {
     let info = file.info_recurrent()?;
     let eps = file.positive("attention.layer_norm_rms_epsilon")?;
-    let (n_embd, shape) = (info.n_embd, shape(file)?);
+    let n_embd = info.n_embd;
     let mut layers = Vec::new();
     for i in 0..info.n_layer {
         layers.push(DecoderLayer {
             attn_norm: Some(file.rms_norm(&format!("blk.{i}.attn_norm"), n_embd, eps)?),
-            mixer: Mixer::Mamba2(mixer(file, i, n_embd, shape, eps)?),
+            mixer: mixer(file, i)?,
             post_attn_norm: None,
             ffn_input: FfnInput::Shared,
             ffn: Mlp::None,

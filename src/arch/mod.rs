@@ -56,6 +56,7 @@ mod jina_bert_v3;
 mod lfm2;
 mod llama;
 mod llama4;
+mod mamba;
 mod mamba2;
 mod minicpm;
 mod minicpm3;
@@ -67,11 +68,13 @@ mod olmo2;
 mod olmoe;
 mod phi2;
 mod phi3;
+mod phimoe;
 mod qwen2;
 mod qwen2moe;
 mod qwen3;
 mod qwen3moe;
 mod qwen3next;
+mod rwkv7;
 mod seed_oss;
 mod smallthinker;
 mod smollm3;
@@ -124,6 +127,8 @@ pub struct ModelInfo {
     pub keeps: Vec<Keeps>,
     /// Width of the buffers of recurrent layers, and the number of their heads.
     pub mix_width: (usize, usize),
+    /// Width of what a recurrence that unlearns works in besides.
+    pub time_mix_width: usize,
     /// The widest queries and keys or values of a token, and the longest vector of a head.
     pub attention_width: (usize, usize, usize),
     /// Whether layers have attention with an output gate.
@@ -259,6 +264,7 @@ pub trait Model<B: Backend>: Send + Sync {
             n_head: info.n_head,
             n_mix: info.mix_width.0,
             n_mix_head: info.mix_width.1,
+            n_time_mix: info.time_mix_width,
             n_q_gate: if info.is_gated { 2 * info.n_head * info.head_dim } else { 0 },
             n_gate_up: if experts.joint { experts.n_used * 2 * experts.n_ff } else { 0 },
             n_ff: match info.experts {
@@ -282,7 +288,7 @@ pub trait Model<B: Backend>: Send + Sync {
 type Bind<B> = fn(&mut bind::Binder<'_, B>) -> Result<Box<dyn Model<B>>>;
 
 /// The architectures, by their names in files.
-fn registry<B: Backend>() -> [(&'static str, Bind<B>); 74] {
+fn registry<B: Backend>() -> [(&'static str, Bind<B>); 78] {
     [
         ("apertus", |file| apertus::bind(file).map(decoder::boxed)),
         ("arcee", |file| arcee::bind(file).map(decoder::boxed)),
@@ -324,8 +330,10 @@ fn registry<B: Backend>() -> [(&'static str, Bind<B>); 74] {
         ("jina-bert-v3", |file| jina_bert_v3::bind(file).map(encoder::boxed)),
         ("lfm2", |file| lfm2::bind(file).map(decoder::boxed)),
         ("lfm2moe", |file| lfm2::bind_moe(file).map(decoder::boxed)),
+        ("lfm3", |file| lfm2::bind_3(file).map(decoder::boxed)),
         ("llama", |file| llama::bind(file).map(decoder::boxed)),
         ("llama4", |file| llama4::bind(file).map(decoder::boxed)),
+        ("mamba", |file| mamba::bind(file).map(decoder::boxed)),
         ("mamba2", |file| mamba2::bind(file).map(decoder::boxed)),
         ("minicpm3", |file| minicpm3::bind(file).map(decoder::boxed)),
         ("minicpm", |file| minicpm::bind(file).map(decoder::boxed)),
@@ -341,6 +349,7 @@ fn registry<B: Backend>() -> [(&'static str, Bind<B>); 74] {
         ("olmoe", |file| olmoe::bind(file).map(decoder::boxed)),
         ("phi2", |file| phi2::bind(file).map(decoder::boxed)),
         ("phi3", |file| phi3::bind(file).map(decoder::boxed)),
+        ("phimoe", |file| phimoe::bind(file).map(decoder::boxed)),
         ("qwen2", |file| qwen2::bind(file).map(decoder::boxed)),
         ("qwen2moe", |file| qwen2moe::bind(file).map(decoder::boxed)),
         ("qwen2vl", |file| qwen2::bind_vl(file).map(decoder::boxed)),
@@ -351,6 +360,7 @@ fn registry<B: Backend>() -> [(&'static str, Bind<B>); 74] {
         ("qwen3next", |file| qwen3next::bind(file).map(decoder::boxed)),
         ("qwen3vl", |file| qwen3::bind_vl(file).map(decoder::boxed)),
         ("refact", |file| bloom::bind_refact(file).map(decoder::boxed)),
+        ("rwkv7", |file| rwkv7::bind(file).map(decoder::boxed)),
         ("seed_oss", |file| seed_oss::bind(file).map(decoder::boxed)),
         ("smallthinker", |file| smallthinker::bind(file).map(decoder::boxed)),
         ("smollm3", |file| smollm3::bind(file).map(decoder::boxed)),

@@ -356,6 +356,8 @@ pub(super) fn pointwise(kernels: &'static Kernels, curve: Pointwise) -> impl Fn(
     move |x| match curve {
         Pointwise::Gelu(form) => kernels.gelu(form)(x),
         Pointwise::Silu => (kernels.silu)(x),
+        Pointwise::Sigmoid => x.iter_mut().for_each(|x| *x = sigmoid(*x)),
+        Pointwise::Exp => x.iter_mut().for_each(|x| *x = libm::expf(*x)),
         Pointwise::Relu => x.iter_mut().for_each(|x| *x = x.max(0.0)),
         Pointwise::ReluSquared => x.iter_mut().for_each(|x| *x = x.max(0.0) * x.max(0.0)),
         Pointwise::XIelu { above, linear, below, most } => x.iter_mut().for_each(|x| {

@@ -10,6 +10,15 @@ pub enum Gating {
     Softmax,
     /// Its sigmoid.
     Sigmoid,
+    /// Its part of the softmax over itself and those that come near it, among those not chosen before (SparseMixer: Liu et al. 2023,
+    /// arXiv:2310.00811). An expert `j` comes near `i` where `(x_i - x_j) / max(|x_j|, x_i)` is [`Gating::NEAR`] at most. Neither a bias
+    /// nor groups go with it.
+    SparseMixer,
+}
+
+impl Gating {
+    /// Twice what the authors of Phi-3.5-MoE trained with.
+    pub const NEAR: f32 = 0.02;
 }
 
 /// Groups of neighbouring experts, of which those with the largest scores are chosen from.

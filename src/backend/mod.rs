@@ -33,7 +33,7 @@ pub use arg_max::NO_COLUMN;
 pub use experts::{Gating, Groups, MoeMatmul, MoeRoute};
 pub use pass::{PageTables, Pass, Run};
 pub use rows::{DistanceBias, Factors, Mix, RowChange};
-pub use states::{CausalConv, Scan, ScanRule, StateCopy, StatePlan, StateRun, StateShape, StateStore};
+pub use states::{CausalConv, Pace, Scan, ScanRule, StateCopy, StatePlan, StateRun, StateShape, StateStore};
 
 /// A weight as it lies in the model file.
 pub struct WeightSource<'a> {
@@ -157,6 +157,10 @@ pub enum Pointwise {
     Silu,
     /// `max(x, 0)`.
     Relu,
+    /// `1 / (1 + e^-x)`.
+    Sigmoid,
+    /// `e^x`.
+    Exp,
     /// `max(x, 0)²` (So et al. 2021).
     ReluSquared,
     /// `a x² + b x` above 0, and `c (e^min(x, d) - 1 - x) + b x` elsewhere (Huang and Schlag 2025, arXiv:2411.13010).

@@ -19,6 +19,8 @@ pub enum RowChange<'a, B: Backend> {
     },
     /// `x · share`: row `i` times the share of slot `i` of what [`Backend::moe_route`] wrote.
     Share(&'a B::Buffer),
+    /// `x · Σ y`, where `y` is the same row of another matrix, `[n, n_cols]`.
+    TimesSum(&'a B::Buffer),
     /// `x · gain`, element by element; `[n_cols]`.
     Gain(&'a B::Weight),
 }
@@ -89,6 +91,10 @@ where
             x.iter_mut().for_each(|x| *x *= factor);
         }
         RowChange::Share(route) => x.iter_mut().for_each(|x| *x *= route[2 * i + 1]),
+        RowChange::TimesSum(y) => {
+            let sum = mean(&y[i * x.len()..][..x.len()], |y| y) * x.len() as f32;
+            x.iter_mut().for_each(|x| *x *= sum);
+        }
         RowChange::Gain(gain) => x.iter_mut().zip(gain.f32s()).for_each(|(x, gain)| *x *= gain),
     }
 }

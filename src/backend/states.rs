@@ -97,20 +97,52 @@ pub enum ScanRule<'a, B: Backend> {
     /// The gated delta rule (Yang et al. 2024). Queries and keys are normalised first: each is divided by the root of its sum of
     /// squares and 1e-6, and the query by that of `k_dim` too.
     Delta {
+        /// The decay.
+        pace: Pace<'a, B>,
         /// `[n, n_head]`: its sigmoid is the rate.
         rate: &'a B::Buffer,
     },
     /// Mamba-2 (Dao and Gu 2024): the rate is the time step.
     TimeStep {
+        /// The decay, and the rate.
+        pace: Pace<'a, B>,
         /// `[n_head]`: what of the value is added to what comes out.
         skip: &'a B::Weight,
     },
+    /// Mamba (Gu and Dao 2023): as `TimeStep`, but each element of a state has a decay of its own. Values have one element, and there
+    /// is one query and one key for all heads.
+    Selective {
+        /// The decays, and the rate.
+        pace: Pace<'a, B>,
+        /// `[n_head]`: as of `TimeStep`.
+        skip: &'a B::Weight,
+    },
+    /// RWKV-7 (Peng et al. 2025): [`UnlearnStep`](crate::kernels::UnlearnStep). Queries, keys and values have as many heads.
+    Unlearn {
+        /// Factors on the rows of a state, `[n, n_head, k_dim]`.
+        decay: &'a B::Buffer,
+        /// Keys of what is unlearnt, `[n, n_head, k_dim]`.
+        known: &'a B::Buffer,
+        /// Their factors where it is unlearnt, `[n, n_head, k_dim]`.
+        rate: &'a B::Buffer,
+    },
+}
+
+/// How fast a head's state decays: by its time step, which is `softplus(step + bias)` and at least `least`, as `exp(a · time step)`.
+pub struct Pace<'a, B: Backend> {
+    /// `[n, n_head]`.
+    pub step: &'a B::Buffer,
+    /// `[n_head]`.
+    pub bias: &'a B::Weight,
+    /// The shortest time step.
+    pub least: f32,
+    /// `[n_head]`, below 0; of [`ScanRule::Selective`] `[n_head, k_dim]`.
+    pub a: &'a B::Weight,
 }
 
 /// Arguments of [`Backend::scan`]: in each head by itself, [`ScanStep`](crate::kernels::ScanStep) from one token to the next.
 ///
-/// A head's time step is `softplus(step + step_bias)`, at least `least_step`, and the decay of its state `exp(a · time step)`. Its state is the matrix
-/// `[k_dim, v_dim]`, those of all heads one after another.
+/// A head's state is the matrix `[k_dim, v_dim]`, those of all heads one after another.
 pub struct Scan<'a, B: Backend> {
     /// The states to read and write.
     pub states: &'a mut B::States,
@@ -120,14 +152,6 @@ pub struct Scan<'a, B: Backend> {
     pub qkv: &'a mut B::Buffer,
     /// Where a row's queries, keys and values begin.
     pub first: [usize; 3],
-    /// `[n, n_head]`.
-    pub step: &'a B::Buffer,
-    /// `[n_head]`.
-    pub step_bias: &'a B::Weight,
-    /// The shortest time step.
-    pub least_step: f32,
-    /// `[n_head]`, below 0.
-    pub a: &'a B::Weight,
     /// What is learnt.
     pub rule: ScanRule<'a, B>,
     /// Heads: of values, and of states.

@@ -37,6 +37,8 @@ pub struct Further {
     pub values_are_grouped: bool,
     /// The shortest time step of mixers of Mamba-2.
     pub least_time_step: f32,
+    /// What norms within mixers of Mamba add under their root, if the source says so.
+    pub mixer_epsilon: Option<f32>,
     /// Whether embeddings are scaled to length 1, if the source says so.
     pub normalizes: Option<bool>,
     /// The most tokens of a text that is embedded and the field that says so, if the source does.
@@ -83,6 +85,7 @@ impl Default for Further {
             has_head: true,
             values_are_grouped: false,
             least_time_step: 0.0,
+            mixer_epsilon: None,
             normalizes: None,
             most_tokens: None,
             prompt: Box::default(),

@@ -102,6 +102,7 @@ pub fn convert(
         has_head,
         values_are_grouped: keys.values_are_grouped,
         least_time_step: keys.least_time_step,
+        mixer_epsilon: keys.mixer_epsilon,
         normalizes: sentence.map(|sentence| sentence.normalizes),
         most_tokens: sentence.and_then(|sentence| sentence.texts.most_tokens),
         prompt: sentence.map_or_else(Box::default, |sentence| sentence.texts.prompt.as_str().into()),

@@ -72,6 +72,8 @@ pub struct Keys {
     pub values_are_grouped: bool,
     /// The shortest time step of mixers of Mamba-2.
     pub least_time_step: f32,
+    /// What norms within mixers of Mamba add under their root.
+    pub mixer_epsilon: Option<f32>,
     /// Tensors, under their GGUF names, that the class does not have, and the key that says so.
     pub unused: Vec<(String, &'static str)>,
     /// Tensors that it has, where others do not and may go without.
@@ -94,6 +96,7 @@ impl Keys {
             vectors: Vec::new(),
             values_are_grouped: false,
             least_time_step: 0.0,
+            mixer_epsilon: None,
             unused: Vec::new(),
             required: Vec::new(),
             n_next: 0,
@@ -163,6 +166,13 @@ impl Keys {
         if let Some(value) = value {
             self.set(name, value);
         }
+    }
+
+    /// Sets the key `ARCH.name`, which was set before, to another number.
+    pub fn replace_f32(&mut self, name: &str, value: f64) {
+        let key = format!("{}.{name}", self.architecture);
+        self.entries.retain(|(k, _)| **k != *key);
+        self.set_f32(name, Some(value));
     }
 
     /// Sets the key `ARCH.name` to a number rounded to f32, if there is one.
@@ -240,6 +250,16 @@ pub fn layer_kinds<T: Copy>(
         })
     };
     types.iter().map(kind).collect::<Result<_>>().map(Some)
+}
+
+/// Writes the size of a head also where it has none of its own.
+pub fn set_divided_head_dim(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
+    if !config.has("head_dim") {
+        let head_dim = head_dim(config)?;
+        keys.set("attention.key_length", head_dim);
+        keys.set("attention.value_length", head_dim);
+    }
+    Ok(())
 }
 
 /// What activations by the hyperbolic tangent's approximation of GELU are called: the same function.

@@ -3,7 +3,7 @@
 
 use super::family::When::{self, If, Never};
 use super::family::{Family, Name};
-use super::layout::Change::{self, InterleaveKey, InterleaveQuery, Same};
+use super::layout::Change::{self, InterleaveKey, InterleaveQuery, Same, Stack};
 
 /// What most decoders' tensor names begin with.
 pub const MODEL: &[&str] = &["model."];
@@ -46,6 +46,13 @@ pub const GATED: &[Name] = &[
     ("layers.{}.mlp.gate_proj", "blk.{}.ffn_gate", Same),
     ("layers.{}.mlp.up_proj", "blk.{}.ffn_up", Same),
     ("layers.{}.mlp.down_proj", "blk.{}.ffn_down", Same),
+];
+/// Experts under Mixtral's names.
+pub const MIXTRAL_EXPERTS: &[Name] = &[
+    ("layers.{}.block_sparse_moe.gate", "blk.{}.ffn_gate_inp", Same),
+    ("layers.{}.block_sparse_moe.experts.{}.w1", "blk.{}.ffn_gate_exps", Stack),
+    ("layers.{}.block_sparse_moe.experts.{}.w2", "blk.{}.ffn_down_exps", Stack),
+    ("layers.{}.block_sparse_moe.experts.{}.w3", "blk.{}.ffn_up_exps", Stack),
 ];
 
 /// No biases.

@@ -386,9 +386,9 @@ pub fn write_by_kind(config: &Config<'_>, keys: &mut Keys, bases: Bases, head_di
     rope.write_scaling(keys)
 }
 
-/// Writes the rotary positions of Gemma 4: an object for each kind of layers. Those that see everything turn a part of each head
-/// of `head_dim` elements, by frequencies that the whole head would have.
-pub fn proportional(config: &Config<'_>, keys: &mut Keys, head_dim: u32) -> Result<()> {
+/// Writes the rotary positions of Gemma 4 and LFM3: an object for each kind of layers. Those that see everything turn a part of each
+/// head of `head_dim` elements, by frequencies that the whole head would have; `default` is that part where there are no objects.
+pub fn proportional(config: &Config<'_>, keys: &mut Keys, head_dim: u32, default: f64) -> Result<()> {
     if config.has(SCALING) {
         return Err(config.unsupported(SCALING, "there", &format!("{PARAMETERS:?}")));
     }
@@ -411,7 +411,7 @@ pub fn proportional(config: &Config<'_>, keys: &mut Keys, head_dim: u32) -> Resu
     keys.set_f32("rope.freq_base", Some(theta(&full, 1e6)?));
     keys.set_f32("rope.freq_base_swa", Some(theta(&sliding, 10_000.0)?));
     let Some(full) = full else {
-        keys.vectors.push(("rope_freqs.weight", unturned(head_dim, 0.25)));
+        keys.vectors.push(("rope_freqs.weight", unturned(head_dim, default)));
         return Ok(());
     };
     match kind(Some(&full))? {

@@ -45,7 +45,7 @@ use crate::quant::pack::{Rows, Transpose};
 use crate::quant::packed::{Group, Pack, Packing, ROWS};
 use crate::quant::{Dot, FORMAT_COUNT, Format, Q8Block};
 pub use attention::{AttnState, AttnTile, DistanceBias, HeadDims, KvBlock, KvStore, KvType};
-pub use scan::ScanStep;
+pub use scan::{ScanStep, SelectiveStep, UnlearnStep};
 pub use select::ISA_VARIABLE;
 pub use wide::{I16Block, Wide};
 
@@ -307,6 +307,10 @@ pub struct Kernels {
     pub rope: fn(x: &mut [f32], cos: &[f32], sin: &[f32], style: RopeStyle),
     /// One token of a linear recurrence; see [`ScanStep`].
     pub scan_step: fn(step: &ScanStep<'_>, state: &mut [f32], out: &mut [f32]),
+    /// One token of a recurrence whose decays depend on the token; see [`SelectiveStep`].
+    pub selective_step: fn(step: &SelectiveStep<'_>, state: &mut [f32], out: &mut [f32]),
+    /// One token of a recurrence that unlearns; see [`UnlearnStep`].
+    pub unlearn_step: fn(step: &UnlearnStep<'_>, state: &mut [f32], out: &mut [f32]),
     /// Attention of some queries over `positions`, which lie in one chunk; see [`AttnTile`]. Overwrites `state`.
     pub attention: fn(tile: &AttnTile<'_>, positions: Range<usize>, state: &mut AttnState<'_>),
 }

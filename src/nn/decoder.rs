@@ -249,6 +249,11 @@ impl<B: Backend> Decoder<B> {
         (if windows.is_empty() { vec![None] } else { windows }, keeps)
     }
 
+    /// Width of what recurrences that unlearn work in besides.
+    pub fn time_mix_width(&self) -> usize {
+        self.layers.iter().map(|layer| layer.mixer.time_mix_width()).max().unwrap_or(0)
+    }
+
     /// The widest of each of [`Mixer::width`].
     pub fn mix_width(&self) -> (usize, usize) {
         let widths = self.layers.iter().map(|layer| layer.mixer.width());

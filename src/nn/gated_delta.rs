@@ -6,7 +6,7 @@ use super::linear::Linear;
 use super::norm::NormLayer;
 use super::workspace::Workspace;
 use super::{Batch, Source};
-use crate::backend::{Activation, Backend, CausalConv, Columns, Pointwise, Scan, ScanRule};
+use crate::backend::{Activation, Backend, CausalConv, Columns, Pace, Pointwise, Scan, ScanRule};
 
 /// The sizes of a gated delta net.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,16 +97,13 @@ impl<B: Backend> GatedDelta<B> {
             out: &mut *mixed,
         });
         backend.activate(mixed, Pointwise::Silu, n * n_channels);
+        let pace = Pace { step, bias: &self.step_bias, least: 0.0, a: &self.a };
         backend.scan(Scan {
             states,
             state: 2 * n_before + 1,
             qkv: &mut *mixed,
             first: [0, n_keys, 2 * n_keys],
-            step,
-            step_bias: &self.step_bias,
-            least_step: 0.0,
-            a: &self.a,
-            rule: ScanRule::Delta { rate },
+            rule: ScanRule::Delta { pace, rate },
             n_head: s.n_head,
             n_head_k: s.n_head_k,
             k_dim: s.k_dim,

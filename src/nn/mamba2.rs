@@ -6,7 +6,7 @@ use super::linear::Linear;
 use super::norm::NormLayer;
 use super::workspace::Workspace;
 use super::{Batch, Source};
-use crate::backend::{Activation, Backend, CausalConv, Pointwise, Scan, ScanRule};
+use crate::backend::{Activation, Backend, CausalConv, Pace, Pointwise, Scan, ScanRule};
 
 /// The sizes of a mixer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,16 +93,13 @@ impl<B: Backend> Mamba2<B> {
             out: &mut *mixed,
         });
         backend.activate(mixed, Pointwise::Silu, n * n_channels);
+        let pace = Pace { step, bias: &self.step_bias, least: self.least_step, a: &self.a };
         backend.scan(Scan {
             states,
             state: 2 * n_before + 1,
             qkv: &mut *mixed,
             first: [n_values + s.n_group * s.state_len, n_values, 0],
-            step,
-            step_bias: &self.step_bias,
-            least_step: self.least_step,
-            a: &self.a,
-            rule: ScanRule::TimeStep { skip: &self.skip },
+            rule: ScanRule::TimeStep { pace, skip: &self.skip },
             n_head: s.n_head,
             n_head_k: s.n_group,
             k_dim: s.state_len,

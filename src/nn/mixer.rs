@@ -10,6 +10,9 @@
 //! | short convolution (LFM2) | the last rows that it saw | `nn::short_conv` |
 //! | gated delta net (Qwen 3.5) | the last rows of its convolution, and a matrix for each head | `nn::gated_delta` |
 //! | Mamba-2 (Granite 4, Nemotron-H) | the same | `nn::mamba2` |
+//! | Mamba (FalconMamba) | the same, a vector for each channel | `nn::mamba` |
+//! | time mix of RWKV-7 | the last row, and a matrix for each head | `nn::time_mix` |
+//! | channel mix of RWKV-7, which is its feed-forward block | the last row | `nn::time_mix` |
 //! | none (blocks of Nemotron-H) | nothing | |
 //!
 //! A new kind is a variant of [`Mixer`], a file in `nn`, and perhaps an operation of the backend.
@@ -20,8 +23,10 @@
 use super::attention::{AttentionParams, SelfAttention};
 use super::gated_delta::GatedDelta;
 use super::latent::Latent;
+use super::mamba::Mamba;
 use super::mamba2::Mamba2;
 use super::short_conv::ShortConv;
+use super::time_mix::{ChannelMix, TimeMix};
 use super::workspace::Workspace;
 use super::{Batch, Cache, Keeps, Source};
 use crate::backend::Backend;
@@ -48,6 +53,12 @@ pub enum Mixer<B: Backend> {
     GatedDelta(GatedDelta<B>),
     /// The recurrence of Mamba-2.
     Mamba2(Mamba2<B>),
+    /// The recurrence of Mamba.
+    Mamba(Mamba<B>),
+    /// The recurrence of RWKV-7.
+    TimeMix(Box<TimeMix<B>>),
+    /// The feed-forward block of RWKV-7, which sees the token before.
+    ChannelMix(ChannelMix<B>),
     /// None: the layer is a feed-forward block and nothing else.
     None,
 }
@@ -65,6 +76,11 @@ impl<B: Backend> Mixer<B> {
                 (shape.conv_len - 1) * shape.n_channels(),
                 shape.n_head * shape.state_len * shape.head_dim,
             )),
+            Mixer::TimeMix(mix) => Some((mix.n_embd(), mix.n_embd() * mix.head_dim)),
+            Mixer::ChannelMix(mix) => Some((mix.n_embd, 0)),
+            Mixer::Mamba(Mamba { shape, .. }) => {
+                Some(((shape.conv_len - 1) * shape.n_channels, shape.n_channels * shape.state_len))
+            }
         }
     }
 
@@ -75,6 +91,17 @@ impl<B: Backend> Mixer<B> {
             Mixer::ShortConv(conv) => (conv.n_embd, 0),
             Mixer::GatedDelta(delta) => (delta.shape.width(), delta.shape.n_head),
             Mixer::Mamba2(mamba) => (mamba.shape.n_channels(), mamba.shape.n_head),
+            Mixer::Mamba(mamba) => mamba.shape.width(),
+            Mixer::TimeMix(mix) => (mix.width(), 0),
+            Mixer::ChannelMix(mix) => (mix.n_embd.max(mix.n_ff), 0),
+        }
+    }
+
+    /// Width of what a recurrence that unlearns works in besides.
+    pub fn time_mix_width(&self) -> usize {
+        match self {
+            Mixer::TimeMix(mix) => mix.n_embd(),
+            _ => 0,
         }
     }
 
@@ -104,6 +131,15 @@ impl<B: Backend> Mixer<B> {
                 delta.forward(before, input, backend, ws, &mut cache.states, batch);
             }
             (Mixer::Mamba2(mamba), Keeps::States { before, .. }) => {
+                mamba.forward(before, input, backend, ws, &mut cache.states, batch);
+            }
+            (Mixer::TimeMix(mix), Keeps::States { before, .. }) => {
+                mix.forward(before, input, backend, ws, &mut cache.states, batch);
+            }
+            (Mixer::ChannelMix(mix), Keeps::States { before, .. }) => {
+                mix.forward(before, input, backend, ws, &mut cache.states, batch);
+            }
+            (Mixer::Mamba(mamba), Keeps::States { before, .. }) => {
                 mamba.forward(before, input, backend, ws, &mut cache.states, batch);
             }
             _ => {}

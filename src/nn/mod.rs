@@ -13,6 +13,7 @@ pub mod gated_delta;
 pub mod head;
 pub mod latent;
 pub mod linear;
+pub mod mamba;
 pub mod mamba2;
 pub mod mixer;
 pub mod mlp;
@@ -21,6 +22,7 @@ pub mod norm;
 pub mod per_layer;
 pub mod pooling;
 pub mod short_conv;
+pub mod time_mix;
 pub mod workspace;
 
 /// Where a block reads its input.

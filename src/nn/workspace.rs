@@ -37,6 +37,8 @@ pub struct WorkspaceShape {
     pub n_mix: usize,
     /// Heads of recurrent layers.
     pub n_mix_head: usize,
+    /// Width of what recurrences that unlearn work in besides; 0 where there are none.
+    pub n_time_mix: usize,
     /// Queries and gates of attention that has an output gate; 0 where there is none.
     pub n_q_gate: usize,
     /// Hidden elements of experts per row whose gate and values are one matrix; 0 where there are none.
@@ -77,6 +79,8 @@ pub struct Workspace<B: Backend> {
     pub mix: [B::Buffer; 3],
     /// Numbers of each head of a recurrent layer, `[n, n_mix_head]` each.
     pub mix_heads: [B::Buffer; 2],
+    /// What a recurrence that unlearns works in, of which the last but one holds the first layer's values, `[n, n_time_mix]` each.
+    pub time_mix: [B::Buffer; 7],
     /// Queries, each head's followed by its output gate, `[n, n_q_gate]`.
     pub q_gate: B::Buffer,
     /// Gate and values of experts side by side, `[n, n_gate_up]`.
@@ -144,6 +148,15 @@ impl<B: Backend> Workspace<B> {
             attn: rows(s.n_q)?,
             mix: [rows(s.n_mix)?, rows(s.n_mix)?, rows(s.n_mix)?],
             mix_heads: [rows(s.n_mix_head)?, rows(s.n_mix_head)?],
+            time_mix: [
+                rows(s.n_time_mix)?,
+                rows(s.n_time_mix)?,
+                rows(s.n_time_mix)?,
+                rows(s.n_time_mix)?,
+                rows(s.n_time_mix)?,
+                rows(s.n_time_mix)?,
+                rows(s.n_time_mix)?,
+            ],
             q_gate: rows(s.n_q_gate)?,
             gate_up: rows(s.n_gate_up)?,
             proj: rows(s.n_embd)?,
@@ -198,6 +211,7 @@ mod tests {
             n_head: 1,
             n_mix: 0,
             n_mix_head: 0,
+            n_time_mix: 0,
             n_q_gate: 0,
             n_gate_up: 0,
             n_ff: wide,

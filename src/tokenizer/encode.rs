@@ -235,11 +235,12 @@ impl Tokenizer {
                     for fragment in self.normalized_specials.split(&normal, control) {
                         match fragment {
                             Fragment::Token(token) => out.push(token),
-                            Fragment::Text(text) => {
-                                let found =
-                                    |word: &str, effort: &mut Effort<'_>| self.encode_word(word, effort, out);
-                                self.pre.words(text, place, effort, found)?;
-                            }
+                            Fragment::Text(text) => match &self.dna {
+                                None => self.encode_words(text, place, effort, out)?,
+                                Some(dna) => dna.encode(text, out, |text, out| {
+                                    self.encode_words(text, place, effort, out)
+                                })?,
+                            },
                         }
                         place = Place::Inside;
                     }
@@ -247,6 +248,11 @@ impl Tokenizer {
             }
         }
         Ok(place)
+    }
+
+    fn encode_words(&self, text: &str, place: Place, effort: &mut Effort, out: &mut Vec<u32>) -> Result<()> {
+        let found = |word: &str, effort: &mut Effort<'_>| self.encode_word(word, effort, out);
+        self.pre.words(text, place, effort, found)
     }
 
     fn encode_word(&self, word: &str, effort: &mut Effort, out: &mut Vec<u32>) -> Result<()> {
@@ -263,6 +269,7 @@ impl Tokenizer {
             Model::WordPiece(model) => model.encode(&self.lexicon, word, effort, out)?,
             Model::Unigram(model) => model.encode(&self.lexicon, word, effort, out)?,
             Model::Longest(model) => model.encode(&self.lexicon, word.as_bytes(), effort, out)?,
+            Model::Plamo(model) => model.encode(&self.lexicon, word, effort, out)?,
         }
         Ok(())
     }
@@ -278,6 +285,7 @@ impl Tokenizer {
             Model::WordPiece(model) => out.extend(model.unk),
             Model::Unigram(model) => model.encode_bytes(&self.lexicon, gap, out),
             Model::Longest(model) => model.encode(&self.lexicon, gap, effort, out)?,
+            Model::Plamo(model) => self.lexicon.fall_back(gap, model.unk, out),
         }
         gap.clear();
         Ok(())

@@ -2,12 +2,13 @@
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use super::bpe::check_n_merges;
+use super::dna::Dna;
 use super::fill_in::FillIn;
 use super::gguf_keys::warn_of_keys;
-use super::gguf_kinds::{Parts, bpe, longest, pieces, plain, read_charsmap, spm, unigram, wordpiece};
+use super::gguf_kinds::{Parts, bpe, longest, pieces, plain, plamo, read_charsmap, spm, unigram, wordpiece};
 use super::looks::Looks;
 use super::pre_registry::{Entry, Letters};
 use super::roles::{Roles, Trust, warn_of_types};
@@ -57,6 +58,10 @@ enum Kind {
     Unigram,
     /// RWKV's: at each place of a text the longest token.
     Longest,
+    /// PLaMo 2's: whole scores, from the end on.
+    Plamo,
+    /// BPE of bytes beside sequences of DNA.
+    Dna(&'static Entry),
 }
 
 impl Kind {
@@ -68,11 +73,13 @@ impl Kind {
             "bert" => Kind::WordPiece,
             "t5" => Kind::Unigram,
             "rwkv" => Kind::Longest,
+            "plamo2" => Kind::Plamo,
+            "hybriddna" => Kind::Dna(Entry::named(meta.str("tokenizer.ggml.pre")?.unwrap_or("default"))?),
             "whitespace" => Kind::Bpe(Entry::named("whitespace")?),
             other => {
                 return Err(Error::Unsupported(format!(
-                    "the kind of vocabulary {} (key {KIND:?}) is not supported; known are bert, gemma4, gpt2, llama, rwkv, t5, \
-                     whitespace",
+                    "the kind of vocabulary {} (key {KIND:?}) is not supported; known are bert, gemma4, gpt2, hybriddna, llama, \
+                     plamo2, rwkv, t5, whitespace",
                     quoted(other.as_bytes())
                 )));
             }
@@ -81,7 +88,7 @@ impl Kind {
 
     fn defaults(self) -> Defaults {
         match self {
-            Kind::Bpe(entry) => Defaults { add_bos: entry.add_bos, ..Defaults::default() },
+            Kind::Bpe(entry) | Kind::Dna(entry) => Defaults { add_bos: entry.add_bos, ..Defaults::default() },
             Kind::Gemma4 => {
                 Defaults { bos: Some(2), eos: Some(1), unk: Some(3), add_bos: true, ..Defaults::default() }
             }
@@ -98,6 +105,7 @@ impl Kind {
             },
             Kind::Unigram => Defaults { eos: Some(1), unk: Some(2), add_eos: true, ..Defaults::default() },
             Kind::Longest => Defaults::default(),
+            Kind::Plamo => Defaults { bos: Some(1), eos: Some(2), unk: Some(0), ..Defaults::default() },
         }
     }
 }
@@ -118,8 +126,10 @@ fn outline(meta: &Metadata) -> Result<(Kind, Roles)> {
     check_len(TYPES, meta.i32s(TYPES)?.map_or(n, |types| types.len()), n)?;
     let roles = read_roles(meta, n, &kind.defaults())?;
     match kind {
-        Kind::Bpe(_) | Kind::Gemma4 => check_n_merges(MERGES, meta.require_strings(MERGES)?.len())?,
-        Kind::Spm => drop(read_scores(meta, n)?),
+        Kind::Bpe(_) | Kind::Dna(_) | Kind::Gemma4 => {
+            check_n_merges(MERGES, meta.require_strings(MERGES)?.len())?
+        }
+        Kind::Spm | Kind::Plamo => drop(read_scores(meta, n)?),
         Kind::Unigram => drop((read_scores(meta, n)?, read_charsmap(meta)?)),
         Kind::WordPiece | Kind::Longest => {}
     }
@@ -138,8 +148,12 @@ pub(super) fn read(meta: &Metadata, looks: Looks<'_>) -> Result<Tokenizer> {
     for id in controls {
         vocab.types[id as usize] = TokenType::Control;
     }
+    let dna = match kind {
+        Kind::Dna(_) => Dna::take(&mut vocab, looks)?,
+        _ => None,
+    };
     let parts = match kind {
-        Kind::Bpe(entry) => match entry.letters {
+        Kind::Bpe(entry) | Kind::Dna(entry) => match entry.letters {
             Letters::Bytes => bpe(meta, &vocab, entry, looks)?,
             Letters::Pieces { whole_line_feeds } => pieces(meta, &vocab, roles.unk, whole_line_feeds, looks)?,
             Letters::Plain => plain(meta, &vocab, entry, roles.unk, looks)?,
@@ -149,6 +163,7 @@ pub(super) fn read(meta: &Metadata, looks: Looks<'_>) -> Result<Tokenizer> {
         Kind::WordPiece => wordpiece(meta, &vocab, roles.unk, looks)?,
         Kind::Unigram => unigram(meta, &vocab, roles.unk, looks)?,
         Kind::Longest => longest(&vocab, roles.unk, looks)?,
+        Kind::Plamo => plamo(meta, &vocab, roles.unk, looks)?,
     };
     let Parts { lexicon, model, normalizer, pre, escapes_space, strips_space } = parts;
     // With a space put before the text, that space would be part of such runs.
@@ -166,6 +181,7 @@ pub(super) fn read(meta: &Metadata, looks: Looks<'_>) -> Result<Tokenizer> {
         strips_space,
         name: String::new(),
         chat_templates: chat_templates(meta)?,
+        dna,
     })
 }
 
@@ -215,7 +231,7 @@ fn read_vocab<'m>(meta: &'m Metadata, looks: Looks<'_>) -> Result<Vocab<'m>> {
         Some(numbers) => types.extend(numbers.iter().map(|&n| TokenType::from_number(n))),
         None => types.resize(n, TokenType::Normal),
     }
-    Ok(Vocab { texts, types })
+    Ok(Vocab { texts, types, apart: HashSet::new() })
 }
 
 /// The array `key`, for an error sentence.

@@ -11,6 +11,7 @@ use super::gguf::{CHARSMAP, MERGES, SCORES, TOKENS, named, read_scores};
 use super::longest::Longest;
 use super::looks::Looks;
 use super::normalize::{Normalizer, Step};
+use super::plamo::Plamo;
 use super::pre::{Cut, PreTokenizer, Stage};
 use super::pre_registry::{Entry, LINES};
 use super::spm::Spm;
@@ -129,6 +130,19 @@ pub(super) fn longest(vocab: &Vocab<'_>, unk: Option<u32>, looks: Looks<'_>) -> 
     let lexicon = Lexicon::new(vocab, &Speller::new(Spelling::Escaped), looks)?;
     Ok(Parts {
         model: Model::Longest(Longest::new(&lexicon, unk)?),
+        lexicon,
+        normalizer: Normalizer::default(),
+        pre: PreTokenizer::default(),
+        escapes_space: false,
+        strips_space: false,
+    })
+}
+
+/// PLaMo 2's pieces.
+pub(super) fn plamo(meta: &Metadata, vocab: &Vocab<'_>, unk: Option<u32>, looks: Looks<'_>) -> Result<Parts> {
+    let lexicon = Lexicon::new(vocab, &Speller::new(Spelling::Plain), looks)?;
+    Ok(Parts {
+        model: Model::Plamo(Plamo::new(&lexicon, &read_scores(meta, vocab.len())?, unk, looks)?),
         lexicon,
         normalizer: Normalizer::default(),
         pre: PreTokenizer::default(),

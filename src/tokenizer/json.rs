@@ -1,6 +1,8 @@
 //! The tokenizer that a `tokenizer.json` describes.
 #![forbid(unsafe_code)]
 
+use std::collections::HashSet;
+
 use super::bpe::{Bpe, MergeReader, Units, bad_merge, check_n_merges, split_merge};
 use super::effort::Effort;
 use super::expression::Expressions;
@@ -77,6 +79,7 @@ pub(super) fn read(files: &TokenizerFiles<'_>, looks: Looks<'_>) -> Result<Token
         escapes_space: spelling == Spelling::Pieces,
         strips_space: decoder.strips_space,
         name: String::new(),
+        dna: None,
         chat_templates: config.chat_template.map_or_else(Vec::new, TemplateFile::into_named),
     })
 }
@@ -188,7 +191,11 @@ fn read_vocab<'f>(file: &'f TokenizerFile<'_>, kind: Kind, looks: Looks<'_>) -> 
         )));
     }
     let n = last as usize + 1;
-    let mut vocab = Vocab { texts: filled("", n, VOCAB)?, types: filled(TokenType::Unused, n, VOCAB)? };
+    let mut vocab = Vocab {
+        texts: filled("", n, VOCAB)?,
+        types: filled(TokenType::Unused, n, VOCAB)?,
+        apart: HashSet::new(),
+    };
     let bytes = kind != Kind::WordPiece && file.model.settings.byte_fallback == Some(true);
     for (i, (text, id)) in model.into_iter().enumerate() {
         looks.at(i)?;

@@ -25,6 +25,7 @@
 
 mod bpe;
 mod charsmap;
+mod dna;
 mod effort;
 mod encode;
 mod expression;
@@ -58,6 +59,7 @@ mod normalize;
 #[cfg(feature = "hf")]
 mod oniguruma;
 mod parts;
+mod plamo;
 mod pre;
 mod pre_registry;
 mod roles;
@@ -74,12 +76,14 @@ mod wordpiece;
 use crate::error::{Error, Result};
 use crate::gguf::Metadata;
 use bpe::{Bpe, Units};
+use dna::Dna;
 pub use encode::Encoder;
 pub use fill_in::FillIn;
 use longest::Longest;
 use looks::Looks;
 use normalize::Normalizer;
 pub use parts::Pair;
+use plamo::Plamo;
 use pre::{PreTokenizer, Stage};
 use roles::Roles;
 use special::SpecialTokens;
@@ -109,6 +113,8 @@ pub struct Tokenizer {
     name: String,
     /// Names and texts; one without a name is called `default`.
     chat_templates: Vec<(String, String)>,
+    /// Sequences of DNA, which are no words.
+    dna: Option<Dna>,
 }
 
 /// The files of a folder that make its tokenizer, as `AutoTokenizer` of the Python package `transformers` reads them.
@@ -140,6 +146,7 @@ enum Model {
     WordPiece(WordPiece),
     Unigram(Unigram),
     Longest(Longest),
+    Plamo(Plamo),
 }
 
 impl Model {
@@ -152,6 +159,7 @@ impl Model {
             Model::WordPiece(model) => model.unk,
             Model::Unigram(model) => Some(model.unk),
             Model::Longest(model) => model.unk,
+            Model::Plamo(model) => model.unk,
         }
     }
 }

@@ -63,7 +63,7 @@ impl Encoder<'_> {
         let n_between = match &tokenizer.model {
             Model::WordPiece(_) => 1,
             Model::Unigram(_) => 2,
-            Model::Bpe(_) | Model::Spm(_) | Model::Longest(_) => 0,
+            Model::Bpe(_) | Model::Spm(_) | Model::Longest(_) | Model::Plamo(_) => 0,
         };
         if n_between == 0 || suffix.is_empty() {
             return Err(Error::Unsupported(

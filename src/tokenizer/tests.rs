@@ -379,7 +379,7 @@ fn tokens_of_the_same_text_are_legal() {
 fn hostile_files_are_refused_with_a_sentence() {
     let cases: Vec<(Keys, &str)> = vec![
         (bpe().without("model"), "\"tokenizer.ggml.model\""),
-        (bpe().set("model", "plamo2"), "the kind of vocabulary \"plamo2\""),
+        (bpe().set("model", "plamo9"), "the kind of vocabulary \"plamo9\""),
         (bpe().set("model", 1u32), "\"tokenizer.ggml.model\""),
         (bpe().set("pre", "gpt-17"), "the pre-tokenizer \"gpt-17\""),
         (bpe().without("tokens"), "\"tokenizer.ggml.tokens\""),

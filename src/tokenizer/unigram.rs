@@ -162,7 +162,7 @@ impl Unigram {
     }
 
     /// Calls `found` with the length and token of each piece that `text` begins with, shortest first.
-    fn for_each_prefix(&self, lexicon: &Lexicon, text: &[u8], mut found: impl FnMut(usize, u32)) {
+    pub(super) fn for_each_prefix(&self, lexicon: &Lexicon, text: &[u8], mut found: impl FnMut(usize, u32)) {
         let Some(&first) = text.first() else { return };
         let [from, to] = [0, 1].map(|i| self.starts[usize::from(first) + i] as usize);
         // All of these begin with `text[..len]`, the shortest first.

@@ -1,6 +1,8 @@
 //! A vocabulary: what each token is, its exact bytes, and the way back from bytes to the token.
 #![forbid(unsafe_code)]
 
+use std::collections::HashSet;
+
 use ahash::RandomState;
 
 use hashbrown::HashTable;
@@ -64,6 +66,8 @@ pub(super) struct Vocab<'m> {
     pub(super) texts: Vec<&'m str>,
     /// As many as there are texts.
     pub(super) types: Vec<TokenType>,
+    /// Tokens that no text spells.
+    pub(super) apart: HashSet<u32>,
 }
 
 impl<'m> Vocab<'m> {
@@ -246,6 +250,10 @@ impl Lexicon {
                     Error::Format(format!("token {id} is a byte token, but its text is {text}, not <0xNN>"))
                 })?);
                 pieces.push(&piece)?;
+                continue;
+            }
+            if vocab.apart.contains(&id) {
+                pieces.push(text.as_bytes())?;
                 continue;
             }
             // Special tokens are written as they are, except that `▁` is a space in a user-defined one too.

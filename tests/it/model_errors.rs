@@ -85,8 +85,8 @@ fn files_that_are_no_model() {
 #[test]
 fn architectures_and_number_formats_beyond_this_version() {
     llama()
-        .key("general.architecture", "mamba")
-        .refused(EMBER_E_UNSUPPORTED, &["\"mamba\"", "gpt2, ", "llama, "]);
+        .key("general.architecture", "mambo")
+        .refused(EMBER_E_UNSUPPORTED, &["\"mambo\"", "gpt2, ", "llama, "]);
     llama()
         .without_key("general.architecture")
         .refused(EMBER_E_FORMAT, &["\"general.architecture\" is missing"]);
@@ -291,8 +291,8 @@ fn vocabularies_that_do_not_fit() {
         .refused(EMBER_E_FORMAT, &["tokenizer.ggml.tokens", "3 entries", "token_embd.weight", "97 rows"]);
     llama()
         .tokens(97)
-        .key("tokenizer.ggml.model", "plamo2")
-        .refused(EMBER_E_UNSUPPORTED, &["\"plamo2\"", "tokenizer.ggml.model"]);
+        .key("tokenizer.ggml.model", "plamo9")
+        .refused(EMBER_E_UNSUPPORTED, &["\"plamo9\"", "tokenizer.ggml.model"]);
     llama()
         .key("tokenizer.ggml.model", "gpt2")
         .refused(EMBER_E_FORMAT, &["tokenizer.ggml.tokens", "missing"]);
@@ -331,7 +331,7 @@ fn tokenizers_that_cannot_be_built_are_told_of_without_loading() {
     assert_eq!(told(llama()), None);
     for (parts, culprit) in [
         (bpe().key("tokenizer.ggml.pre", "nonsense"), "\"nonsense\""),
-        (of("plamo2"), "\"plamo2\""),
+        (of("plamo9"), "\"plamo9\""),
         (bpe(), "tokenizer.ggml.merges"),
         (of("llama"), "tokenizer.ggml.scores"),
         (of("t5").key("tokenizer.ggml.scores", vec![0f32; 96]), "96 elements"),

@@ -15,8 +15,17 @@ use ember::generate::{EventKind, GenerateOptions, Lookup, Prompt, Usage, generat
 use ember::model::LoadedModel;
 use ember::sampler::{Sampler, Stage};
 
-const MODELS: [&str; 7] =
-    ["lfm2", "lfm2-long", "lfm2moe-7-3", "qwen35", "qwen3next-old", "granitehybrid", "nemotron-h-moe"];
+const MODELS: [&str; 9] = [
+    "mamba-norms",
+    "rwkv7",
+    "lfm2",
+    "lfm2-long",
+    "lfm2moe-7-3",
+    "qwen35",
+    "qwen3next-old",
+    "granitehybrid",
+    "nemotron-h-moe",
+];
 const N_VOCAB: u32 = 101;
 
 /// A small generator, the same everywhere.

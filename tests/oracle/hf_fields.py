@@ -43,13 +43,15 @@ BASES = {
     "llama": "llama-yarn", "mistral": "llama-window", "mixtral": "llama-moe-4-2", "qwen2": "qwen2-tied",
     "qwen3": "qwen3-tied", "qwen2_moe": "qwen2moe-6-2", "qwen3_moe": "qwen3moe-8-2", "gemma": "gemma", "gemma2": "gemma2",
     "gemma3_text": "gemma3", "gemma3": "gemma3", "gpt2": "gpt2-untied", "bert": "bert", "nomic_bert": "nomic-bert",
-    "phi": "phi2", "phi3": "phi3-longrope-short", "gpt_neox": "gptneox-sequential", "starcoder2": "starcoder2-window",
+    "phi": "phi2", "phi3": "phi3-longrope-short", "phimoe": "phimoe-window", "gpt_neox": "gptneox-sequential", "starcoder2": "starcoder2-window",
     "stablelm": "stablelm-parallel-qknorm", "olmo2": "olmo2", "smollm3": "smollm3", "granite": "granite", "granitemoe": "granitemoe-5-2", "granitemoeshared": "granitemoe-7-3",
     "lfm2": "lfm2-long", "lfm2_moe": "lfm2moe-7-3", "qwen3_next": "qwen3next-old", "qwen3_5_text": "qwen35-list",
     "qwen3_5": "qwen35-list", "qwen3_5_moe_text": "qwen35moe-7-3", "qwen3_5_moe": "qwen35moe-7-3",
     "qwen2_vl": "qwen2vl", "qwen2_5_vl": "qwen25vl", "qwen3_vl": "qwen3vl", "gpt_oss": "gpt-oss", "ministral3": "ministral3", "mistral3": "ministral3", "deepseek_v2": "deepseek2-groups", "glm4_moe_lite": "deepseek2-sigmoid", "gemma4_text": "gemma4-shared", "gemma4": "gemma4-shared", "gemma3n_text": "gemma3n", "gemma3n": "gemma3n",
     "modernbert": "modern-bert", "eurobert": "eurobert", "jina_embeddings_v3": "jina-bert-v3", "xlm-roberta": "xlm-roberta", "roberta": "xlm-roberta",
     "camembert": "xlm-roberta", "distilbert": "distilbert", "mpnet": "mpnet", "granitemoehybrid": "granitehybrid", "nemotron_h": "nemotron-h",
+    "lfm3": "lfm3", "mamba": "mamba", "falcon_mamba": "mamba-norms", "mpt": "mpt", "cohere": "command-r-plus", "dots1": "dots1", "hunyuan_v1_dense": "hunyuan-dense",
+    "hunyuan_v1_moe": "hunyuan-moe", "ernie4_5": "ernie4_5", "ernie4_5_moe": "ernie4_5-moe",
 }
 # Models that see, whose part about language is driven; and the class of that part.
 WRAPPERS = {"gemma3": "gemma3_text", "qwen3_5": "qwen3_5_text", "qwen3_5_moe": "qwen3_5_moe_text",
@@ -73,6 +75,7 @@ LEGACY = {
     "granitemoehybrid": ["layers_block_type", "normalization_function"],
     "nemotron_h": ["hybrid_override_pattern", "layer_types", "num_hidden_layers", "attention_head_dim", "mamba_n_groups", "mamba_d_conv",
                    "mamba_dt_min", "mamba_dt_limit", "mamba_conv_bias", "num_local_experts"],
+    "mamba": ["layer_types"], "falcon_mamba": ["use_falcon_mambapy"],
     "gpt_oss": ["num_experts", "experts_per_token", "initial_context_length"],
     "lfm2_moe": ["tie_embedding", "num_local_experts"],
     "qwen3_next": ["full_attention_interval", "num_local_experts"], "qwen3_5_text": ["full_attention_interval", "mtp_num_hidden_layers"],
@@ -110,7 +113,7 @@ def heads(config):
 
 def head_dim(config):
     config = language(config)
-    return config.get("head_dim") or (config.get("hidden_size") or config.get("n_embd") or config.get("dim")) // heads(config)
+    return config.get("head_dim") or (config.get("hidden_size") or config.get("n_embd") or config.get("dim") or config.get("d_model")) // (heads(config) or 1)
 
 
 def rope_values(config):
@@ -285,7 +288,7 @@ def values(field, config):
         "num_experts_per_tok": [None, 1, 3, 99], "attention_multiplier": [None, 0.3, 0, 1], "embedding_multiplier": [None, 3, 0.5, 0],
         "residual_multiplier": [None, 0.5, 0, 2], "logits_scaling": [None, 4, 0.25], "attn_logit_softcapping": [None, 0, 5.0, 2],
         "final_logit_softcapping": [None, 0, 5.0, 2], "max_window_layers": [None, 0, 1, 99],
-        "num_key_value_heads": [None, heads(config), 1], "type_vocab_size": [None, 1, 2, 3], "pad_token_id": [None, 3],
+        "num_key_value_heads": [None, heads(config) or 2, 1], "time_step_rank": [None, "auto", now, 3], "type_vocab_size": [None, 1, 2, 3], "pad_token_id": [None, 3],
         "max_position_embeddings": [None, 32, 64, 4096], "n_positions": [None, 32, 64, 4096],
         "text_config": [None, {}], "vision_config": [None, {}], "sliding_window_pattern": [None, 2, 3, 1],
         "_sliding_window_pattern": [None, 2, 3],

@@ -27,14 +27,14 @@ DEFAULT_OUTPUT = Path(__file__).resolve().parents[1] / "fixtures" / "hf"
 
 # Cases of make_fixtures.py: one of each family at least.
 SAME = ["llama-yarn", "llama-window", "llama-moe-4-2", "qwen2-tied", "qwen3-tied", "qwen3moe-8-2", "gemma", "gemma2",
-        "gemma3", "gpt2-untied", "bert", "nomic-bert", "phi2", "phi3-longrope-short", "gptneox-sequential",
-        "starcoder2-window", "stablelm-parallel-qknorm", "olmo2", "smollm3", "granite", "granitemoe-7-3", "granitemoe-5-2", "lfm2", "lfm2-long", "lfm2moe-7-3", "lfm2moe-5-2",
+        "gemma3", "gpt2-untied", "bert", "nomic-bert", "phi2", "phi3-longrope-short", "phimoe-longrope", "phimoe-window", "gptneox-sequential",
+        "starcoder2-window", "stablelm-parallel-qknorm", "olmo2", "smollm3", "granite", "granitemoe-7-3", "granitemoe-5-2", "lfm2", "lfm2-long", "lfm3", "lfm2moe-7-3", "lfm2moe-5-2",
         "qwen35-list", "qwen35moe-7-3", "qwen3next-7-3", "qwen3next-old", "qwen2vl", "qwen25vl", "qwen3vl", "gpt-oss", "ministral3",
-        "ministral3-stretched", "granitehybrid", "granitehybrid-dense", "nemotron-h",
+        "ministral3-stretched", "granitehybrid", "granitehybrid-dense", "nemotron-h", "mamba", "mamba-norms",
         "gemma4-shared", "gemma4-keys", "gemma4-experts", "gemma3n", "gemma3n-three",
         "deepseek2-lite", "deepseek2-groups", "deepseek2-sigmoid",
         "modern-bert", "eurobert", "gemma-embedding", "jina-bert-v2", "jina-bert-v2-code", "jina-bert-v3", "nomic-bert-moe-bias", "xlm-roberta",
-        "distilbert", "mpnet"]
+        "distilbert", "mpnet", "mpt", "command-r-plus", "dots1", "hunyuan-dense", "hunyuan-moe", "ernie4_5", "ernie4_5-moe"]
 
 # Saved as the published models are, with all experts of a layer in one tensor: `save_pretrained` takes them apart.
 JOINT = ["qwen35moe-7-3"]

@@ -5,7 +5,7 @@ llama.cpp loads a vocabulary of its own source (`make models` fetches them) with
 the same vocabulary. Where the two differ llama.cpp only comes near the expression: the tokens are those of `tokenizers`, and
 the names and texts are printed.
 
-tests/fixtures/tokenizer/rwkv.gguf is a vocabulary of RWKV's kind; its tokens are llama.cpp's.
+tests/fixtures/tokenizer/rwkv.gguf, plamo2.gguf and hybriddna.gguf are vocabularies of kinds of their own; their tokens are llama.cpp's.
 
     python tokenizer_pre.py LLAMA_CPP     (the folder of llama.cpp's source)
 """
@@ -20,6 +20,7 @@ from pathlib import Path
 
 import gguf
 import llama_cpp as c
+import numpy as np
 from tokenizers import Regex, Tokenizer
 from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel, Sequence, Split
@@ -146,6 +147,57 @@ def rwkv():
     return found
 
 
+def plamo2():
+    """A vocabulary of PLaMo 2's kind, whose scores leave many ties, and its cases."""
+    rng = np.random.default_rng(7)
+    words = sorted({text[i : i + n] for text in TEXTS for i in range(0, len(text), 3) for n in (1, 2, 3, 5)} - {""})
+    texts = ["<|plamo:unk|>", "<|plamo:bos|>", "<|plamo:eos|>", "<|plamo:pad|>"] + [f"<0x{b:02X}>" for b in range(256)] + words
+    scores = [0.0] * 260 + [round(float(x), 1) for x in -rng.uniform(1, 12, len(words))]
+    # One that is never found, one that costs more than bytes, one as good as them.
+    for i, score in ((265, -2500.0), (270, -1500.0), (280, 3.5)):
+        scores[i] = score
+    path = FIXTURES / "plamo2.gguf"
+    writer = gguf.GGUFWriter(path, "plamo2")
+    writer.add_tokenizer_model("plamo2")
+    writer.add_tokenizer_pre("default")
+    writer.add_token_list([text.encode() for text in texts])
+    writer.add_token_scores(scores)
+    writer.add_token_types([2, 3, 3, 3] + [6] * 256 + [1] * len(words))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+    vocabulary = Vocabulary(path)
+    found = [vocabulary.tokens(text) for text in TEXTS]
+    vocabulary.close()
+    return found
+
+
+def hybriddna():
+    """A vocabulary of BPE with tokens of six letters, and the cases of texts with sequences among others."""
+    fields = fields_of(VOCABS / "ggml-vocab-gpt-2.gguf")
+    kmers = ["ACGTAC", "AAAAAA", "CCCCCC", "GATTAC", "TTAAAA"]
+    texts = fields["tokens"][:2000] + ["CCCCCC", "<dna>", "</dna>", "<oov>"] + [f"{kmer}\ue000" for kmer in kmers]
+    known = set(texts)
+    path = FIXTURES / "hybriddna.gguf"
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_tokenizer_model("hybriddna")
+    writer.add_tokenizer_pre("gpt-2")
+    writer.add_token_list(texts)
+    writer.add_token_types([1] * len(texts))
+    writer.add_token_merges([m for m in fields["merges"] if m.replace(" ", "", 1) in known and all(part in known for part in m.split(" ", 1))])
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+    vocabulary = Vocabulary(path)
+    found = [vocabulary.tokens(text) for text in DNA]
+    vocabulary.close()
+    return found
+
+
+DNA = ["the <dna>ACGTACcccccc</dna> and ACGTAC CCCCCC", "<dna></dna>", "<dna>GATTACTT", "x<dna>gattacA</dna><dna>NNNNNNacgtac</dna>", "</dna> <oov> <dna",
+       "<dna>AAAAAA\u00e9AAAA</dna>end", "a<dna>TTAAAATT<dna>A</dna></dna>"]
+
+
 def main():
     c.llama_log_set(QUIET, None)
     groups = {}
@@ -174,6 +226,8 @@ def main():
         vocab, model, found = json.loads(key)
         rows.append(json.dumps(dict(names=names, vocab=vocab, model=model, tokens=found), separators=(",", ":")))
     rows.append(json.dumps(dict(names=[], vocab="rwkv", model=None, tokens=rwkv()), separators=(",", ":")))
+    rows.append(json.dumps(dict(names=[], vocab="plamo2", model=None, tokens=plamo2()), separators=(",", ":")))
+    rows.append(json.dumps(dict(names=[], vocab="hybriddna", model=None, texts=DNA, tokens=hybriddna()), separators=(",", ":")))
     text = ",\n".join(rows)
     (FIXTURES / "pre.json").write_text(f'{{"texts":{json.dumps(TEXTS)},\n"groups":[\n{text}\n]}}\n')
     print(len(groups), "groups", (FIXTURES / "pre.json").stat().st_size, "bytes")

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::Binder;
 use crate::backend::{Backend, WeightRole, WeightSource};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gguf::FileBytes;
-use crate::memory::Memory;
+use crate::memory::{Memory, room_for};
 use crate::nn::norm::{NormKind, NormLayer};
 use crate::quant::Format;
 
@@ -16,6 +16,34 @@ impl<B: Backend> Binder<'_, B> {
     pub fn ones(&mut self, n: usize, eps: f32) -> Result<NormLayer<B>> {
         let weight = self.computed("ones", 1, &vec![1.0; n])?;
         Ok(NormLayer { kind: NormKind::Rms, weight, bias: None, eps })
+    }
+
+    /// The `n` numbers of the tensor `name`, whatever its dimensions.
+    pub fn flat(&mut self, name: &str, n: usize) -> Result<Vec<f32>> {
+        let t = self.find(name)?;
+        let found = t.dims.iter().try_fold(1usize, |all, &dim| all.checked_mul(dim));
+        let format = Format::from_tensor_type(t.ty).map(Format::info);
+        let format = format.filter(|format| t.dims[0].is_multiple_of(format.block_len));
+        let (true, Some(format)) = (found == Some(n), format) else {
+            let found = self.gguf.call_shape(name, &t.dims);
+            return Err(Error::Format(format!(
+                "the tensor {} is {} of shape {found:?}, expected {n} numbers",
+                self.gguf.call_tensor(name),
+                t.ty.name()
+            )));
+        };
+        self.used.insert(&t.name);
+        let mut out: Vec<f32> = room_for(n, "a table of numbers")?;
+        out.resize(n, 0.0);
+        (format.dequantize)(self.gguf.tensor_bytes(t), &mut out);
+        Ok(out)
+    }
+
+    /// Lets the tensor `name` be, which has no effect.
+    pub fn leave(&mut self, name: &str) {
+        if let Some(t) = self.gguf.tensor(name) {
+            self.used.insert(&t.name);
+        }
     }
 
     /// Vectors that no file has, `n_rows` of the same length.

@@ -78,6 +78,14 @@ impl<B: Backend> Binder<'_, B> {
         self.info_of_heads((1, 1, 1), 0)
     }
 
+    /// As [`Binder::info`] for models without attention whose feed-forward blocks are `n_ff` wide.
+    pub fn info_without_attention(&self, n_ff: usize) -> Result<ModelInfo> {
+        for name in ["attention.head_count", "attention.head_count_kv"] {
+            self.refuse(name, self.count(name)? > 0, "attention beside the recurrence")?;
+        }
+        self.info_of_heads((1, 1, 1), n_ff)
+    }
+
     /// The same for heads of these numbers and this length.
     fn info_of_heads(
         &self,
@@ -106,6 +114,7 @@ impl<B: Backend> Binder<'_, B> {
             windows: vec![None],
             keeps: Vec::new(),
             mix_width: (0, 0),
+            time_mix_width: 0,
             attention_width: (n_head * head_dim, n_head_kv * head_dim, head_dim),
             is_gated: false,
             latent_width: (0, 0),
@@ -162,5 +171,20 @@ impl<B: Backend> Binder<'_, B> {
             ))),
             Some(&first) => Ok(first as usize),
         }
+    }
+
+    /// Whether value heads that share a key head are neighbours; in GGUF files each lies as far from the next as there are key heads.
+    pub fn values_are_grouped(&self) -> bool {
+        self.gguf.further().values_are_grouped
+    }
+
+    /// The shortest time step of mixers of Mamba-2; GGUF files do not have one.
+    pub fn least_time_step(&self) -> f32 {
+        self.gguf.further().least_time_step
+    }
+
+    /// What norms within mixers of Mamba add under their root; GGUF files do not have it.
+    pub fn mixer_epsilon(&self) -> Option<f32> {
+        self.gguf.further().mixer_epsilon
     }
 }

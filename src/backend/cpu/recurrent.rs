@@ -3,8 +3,8 @@
 
 use super::{CpuBackend, sigmoid};
 use crate::backend::host::HostPass;
-use crate::backend::{CausalConv, Scan, ScanRule};
-use crate::kernels::{Kernels, ScanStep};
+use crate::backend::{CausalConv, Pace, Scan, ScanRule};
+use crate::kernels::{Kernels, ScanStep, SelectiveStep, UnlearnStep};
 
 /// See [`CausalConv`].
 pub(super) fn causal_conv(pass: &HostPass, args: CausalConv<'_, CpuBackend>) {
@@ -75,18 +75,36 @@ pub(super) fn scan(kernels: &Kernels, pass: &HostPass, args: Scan<'_, CpuBackend
             for row in run.first..run.first + run.len {
                 let at =
                     |first: usize, head: usize, dim: usize| &qkv[row * row_len + first + head * dim..][..dim];
-                let time_step = softplus(args.step[row * n_head + head] + args.step_bias.f32s()[head]);
-                let time_step = time_step.max(args.least_step);
-                let (rate, delta) = match &args.rule {
-                    ScanRule::Delta { rate } => (sigmoid(rate[row * n_head + head]), true),
-                    ScanRule::TimeStep { .. } => (time_step, false),
-                };
-                let decay = libm::expf(args.a.f32s()[head] * time_step);
                 let (q, k, v) = (at(q, head_k(head), k_dim), at(k, head_k(head), k_dim), at(v, head, v_dim));
                 let out = &mut args.out[(row * n_head + head) * v_dim..][..v_dim];
-                let step = ScanStep { q, k, v, decay, rate, delta };
-                (kernels.scan_step)(&step, &mut states.values_mut()[to.clone()], out);
-                if let ScanRule::TimeStep { skip } = &args.rule {
+                let s = &mut states.values_mut()[to.clone()];
+                let time_step = |pace: &Pace<'_, CpuBackend>| {
+                    let step = softplus(pace.step[row * n_head + head] + pace.bias.f32s()[head]);
+                    step.max(pace.least)
+                };
+                let decay_by =
+                    |pace: &Pace<'_, CpuBackend>| libm::expf(pace.a.f32s()[head] * time_step(pace));
+                match &args.rule {
+                    ScanRule::Delta { pace, rate } => {
+                        let (rate, decay) = (sigmoid(rate[row * n_head + head]), decay_by(pace));
+                        (kernels.scan_step)(&ScanStep { q, k, v, decay, rate, delta: true }, s, out);
+                    }
+                    ScanRule::TimeStep { pace, .. } => {
+                        let (rate, decay) = (time_step(pace), decay_by(pace));
+                        (kernels.scan_step)(&ScanStep { q, k, v, decay, rate, delta: false }, s, out);
+                    }
+                    ScanRule::Selective { pace, .. } => {
+                        let a = &pace.a.f32s()[head * k_dim..][..k_dim];
+                        let step = SelectiveStep { q, k, v, step: &[time_step(pace)], a };
+                        (kernels.selective_step)(&step, s, out);
+                    }
+                    ScanRule::Unlearn { decay, known, rate } => {
+                        let [decay, known, rate] =
+                            [decay, known, rate].map(|x| &x[(row * n_head + head) * k_dim..][..k_dim]);
+                        (kernels.unlearn_step)(&UnlearnStep { q, k, v, decay, known, rate }, s, out);
+                    }
+                }
+                if let ScanRule::TimeStep { skip, .. } | ScanRule::Selective { skip, .. } = &args.rule {
                     out.iter_mut().zip(v).for_each(|(out, v)| *out += skip.f32s()[head] * v);
                 }
                 for copy in plan.copies.iter().filter(|copy| copy.row as usize == row) {

@@ -29,10 +29,12 @@ pub(in crate::backend) fn route_row(logits: &[f32], routing: Routing<'_>, route:
     let max = logits.iter().fold(f32::NEG_INFINITY, |max, &x| max.max(x));
     let total: f32 = match routing.gating {
         Gating::Softmax => logits.iter().map(|&x| libm::expf(x - max)).sum(),
-        Gating::Sigmoid => 1.0,
+        Gating::Sigmoid | Gating::SparseMixer => 1.0,
     };
     let share = |logit: f32| match routing.gating {
         Gating::Softmax => libm::expf(logit - max) / total,
+        // In the order of logits; what becomes of the chosen ones is told below.
+        Gating::SparseMixer => logit,
         Gating::Sigmoid => sigmoid(logit),
     };
     let (route, _) = route.as_chunks_mut::<2>();
@@ -51,6 +53,9 @@ pub(in crate::backend) fn route_row(logits: &[f32], routing: Routing<'_>, route:
         // Shares are in the order of logits.
         None => choose(logits.iter().copied().enumerate().map(among), route),
     }
+    if routing.gating == Gating::SparseMixer {
+        return sparse_mixer(logits, route);
+    }
     let mut chosen = 0.0;
     for [expert, weight] in route.iter_mut() {
         *weight = share(logits[*expert as usize]);
@@ -59,6 +64,18 @@ pub(in crate::backend) fn route_row(logits: &[f32], routing: Routing<'_>, route:
     let factor = routing.normalize.map_or(routing.scale, |epsilon| routing.scale / (chosen + epsilon));
     for [expert, share] in route.iter_mut() {
         *share *= factor * routing.scales.map_or(1.0, |scales| scales[*expert as usize]);
+    }
+}
+
+/// The shares of experts that were chosen one after the other.
+fn sparse_mixer(logits: &[f32], route: &mut [[f32; 2]]) {
+    for i in 0..route.len() {
+        let (before, rest) = route.split_at_mut(i);
+        let best = logits[rest[0][0] as usize];
+        let is_left = |j: &usize| before.iter().all(|[expert, _]| *expert as usize != *j);
+        let is_far = |x: f32| (best - x) / x.abs().max(best) > Gating::NEAR;
+        let near = (0..logits.len()).filter(is_left).map(|j| logits[j]).filter(|&x| !is_far(x));
+        rest[0][1] = 1.0 / near.map(|x| libm::expf(x - best)).sum::<f32>();
     }
 }
 

@@ -77,7 +77,7 @@ fn experts_are_chosen_by_their_sigmoid_and_a_bias() {
             });
             assert_eq!([route[0], route[2]], [1.0, 3.0], "{gating:?}");
             let of = |expert: f32| match gating {
-                Gating::Sigmoid => share(f64::from(x[expert as usize])),
+                Gating::Sigmoid | Gating::SparseMixer => share(f64::from(x[expert as usize])),
                 Gating::Softmax => {
                     f64::from(x[expert as usize]).exp() / x.iter().map(|&x| f64::from(x).exp()).sum::<f64>()
                 }
@@ -91,6 +91,36 @@ fn experts_are_chosen_by_their_sigmoid_and_a_bias() {
             route.to_vec()
         });
     }
+}
+
+/// The second expert's share is among those that are left, and none is as near to another as a fiftieth where the share is 1.
+#[test]
+fn a_sparse_mixer_shares_among_those_that_are_near() {
+    let logits = [1.0f32, 0.99, 2.0, 1.97, -3.0, 0.5];
+    let near = |x: f64, others: &[f64]| 1.0 / (1.0 + others.iter().map(|y| (y - x).exp()).sum::<f64>());
+    let (one, other) = (f64::from(logits[2]), f64::from(logits[3]));
+    // Of the first 1.97 is as near as 0.015; of the second no other is.
+    check!("moe_route by a sparse mixer", 0.0, |b| {
+        let x = buffer(b, &logits);
+        let mut route = b.alloc(4).expect("memory");
+        b.moe_route(MoeRoute {
+            logits: &x,
+            n: 1,
+            n_expert: 6,
+            n_used: 2,
+            gating: Gating::SparseMixer,
+            bias: None,
+            normalize: None,
+            scale: 1.0,
+            scales: None,
+            groups: None,
+            route: &mut route,
+        });
+        assert_eq!([route[0], route[2]], [2.0, 3.0]);
+        assert!((f64::from(route[1]) - near(one, &[other])).abs() < 1e-6, "{}", route[1]);
+        assert!((f64::from(route[3]) - 1.0).abs() < 1e-6, "{}", route[3]);
+        route.to_vec()
+    });
 }
 
 #[test]

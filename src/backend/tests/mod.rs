@@ -314,6 +314,17 @@ fn element_wise_operations() {
     in_place!("gelu_erf", |b, x, _y| b.activate(&mut x, Pointwise::Gelu(GeluForm::Erf), len));
     in_place!("softcap", |b, x, _y| b.softcap(&mut x, 0.7, len));
     in_place!("silu", |b, x, _y| b.activate(&mut x, Pointwise::Silu, len));
+    in_place!("sigmoid", |b, x, _y| b.activate(&mut x, Pointwise::Sigmoid, len));
+    in_place!("exp", |b, x, _y| {
+        b.activate(&mut x, Pointwise::Exp, len);
+        assert!(x[..len].iter().zip(noise(len, 1)).all(|(found, x)| *found == libm::expf(x)));
+    });
+    in_place!("times_sum", |b, x, y| {
+        b.change_rows(&mut x, &RowChange::TimesSum(&y), n, n_cols);
+        let sum: f64 = y[n_cols..2 * n_cols].iter().map(|&y| f64::from(y)).sum();
+        let expected = f64::from(noise(len, 1)[n_cols]) * sum;
+        assert!((f64::from(x[n_cols]) - expected).abs() < 1e-4, "{} {expected}", x[n_cols]);
+    });
     in_place!("relu", |b, x, _y| {
         b.activate(&mut x, Pointwise::Relu, len);
         assert!(x[..len].iter().copied().eq(noise(len, 1).into_iter().map(|x| x.max(0.0))));

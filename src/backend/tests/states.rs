@@ -1,7 +1,9 @@
 //! Operations on recurrent states.
 
 use super::*;
-use crate::backend::{CausalConv, Scan, ScanRule, StateCopy, StatePlan, StateRun, StateShape, StateStore};
+use crate::backend::{
+    CausalConv, Pace, Scan, ScanRule, StateCopy, StatePlan, StateRun, StateShape, StateStore,
+};
 
 /// The runs of a call, their states, and what is kept.
 type Call = (Vec<Run>, Vec<StateRun>, Vec<StateCopy>);
@@ -140,11 +142,15 @@ fn scan<B: Host>(b: &mut B, (n_head, n_head_k, k_dim, v_dim): Heads, delta: bool
             state: 1,
             qkv: &mut qkv,
             first,
-            step: &step,
-            step_bias: &step_bias,
-            least_step: if delta { 0.0 } else { 0.7 },
-            a: &a,
-            rule: if delta { ScanRule::Delta { rate: &rate } } else { ScanRule::TimeStep { skip: &skip } },
+            rule: if delta {
+                ScanRule::Delta {
+                    pace: Pace { step: &step, bias: &step_bias, least: 0.0, a: &a },
+                    rate: &rate,
+                }
+            } else {
+                let pace = Pace { step: &step, bias: &step_bias, least: 0.7, a: &a };
+                ScanRule::TimeStep { pace, skip: &skip }
+            },
             n_head,
             n_head_k,
             k_dim,
@@ -156,6 +162,87 @@ fn scan<B: Host>(b: &mut B, (n_head, n_head_k, k_dim, v_dim): Heads, delta: bool
     }
     all.extend(slots(&states));
     all
+}
+
+/// As `convolve`, of states whose elements have decays of their own.
+fn selective<B: Host>(b: &mut B, n: usize, k_dim: usize) -> Vec<f32> {
+    let shape = StateShape { lens: vec![5, n * k_dim, 2], n_slots: 8 };
+    let mut states = b.alloc_states(&shape).expect("memory");
+    let vector = |b: &mut B, seed| weight(b, Format::F32, 1, n, seed, WeightRole::Vector);
+    let (step_bias, skip) = (vector(b, 1), vector(b, 3));
+    let a = weight(b, Format::F32, n, k_dim, 2, WeightRole::Vector);
+    let row_len = n + 2 * k_dim;
+    let mut all = Vec::new();
+    for (seed, (runs, state_runs, copies)) in (4..).zip(calls()) {
+        let mut qkv = buffer(b, &noise(11 * row_len, seed));
+        let step = buffer(b, &noise(11 * n, seed + 10));
+        let mut out = b.alloc(11 * n).expect("memory");
+        begin(b, &runs, &state_runs, &copies);
+        b.scan(Scan {
+            states: &mut states,
+            state: 1,
+            qkv: &mut qkv,
+            first: [n + k_dim, n, 0],
+            rule: ScanRule::Selective {
+                pace: Pace { step: &step, bias: &step_bias, least: 0.3, a: &a },
+                skip: &skip,
+            },
+            n_head: n,
+            n_head_k: 1,
+            k_dim,
+            v_dim: 1,
+            grouped: true,
+            out: &mut out,
+        });
+        all.extend_from_slice(&out);
+    }
+    all.extend(slots(&states));
+    all
+}
+
+/// As `convolve`, of states that unlearn.
+fn unlearn<B: Host>(b: &mut B, n_head: usize, dim: usize) -> Vec<f32> {
+    let (n, shape) = (n_head * dim, StateShape { lens: vec![5, n_head * dim * dim, 2], n_slots: 8 });
+    let mut states = b.alloc_states(&shape).expect("memory");
+    let mut all = Vec::new();
+    for (seed, (runs, state_runs, copies)) in (4..).zip(calls()) {
+        let mut qkv = buffer(b, &noise(11 * 3 * n, seed));
+        let decays: Vec<f32> = noise(11 * n, seed + 10).iter().map(|x| 1.0 - 0.4 * x.abs()).collect();
+        let small: Vec<f32> = noise(11 * n, seed + 20).iter().map(|x| x / (dim as f32).sqrt()).collect();
+        let (decay, known, rate) = (buffer(b, &decays), buffer(b, &small), buffer(b, &small));
+        let mut out = b.alloc(11 * n).expect("memory");
+        begin(b, &runs, &state_runs, &copies);
+        b.scan(Scan {
+            states: &mut states,
+            state: 1,
+            qkv: &mut qkv,
+            first: [0, n, 2 * n],
+            rule: ScanRule::Unlearn { decay: &decay, known: &known, rate: &rate },
+            n_head,
+            n_head_k: n_head,
+            k_dim: dim,
+            v_dim: dim,
+            grouped: true,
+            out: &mut out,
+        });
+        all.extend_from_slice(&out);
+    }
+    all.extend(slots(&states));
+    all
+}
+
+#[test]
+fn scans_that_unlearn() {
+    for (n_head, dim) in [(1, 1), (3, 5), (2, 16), (4, 64), (2, 37)] {
+        check!(&format!("{n_head} heads of {dim} that unlearn"), F32, |b| unlearn(b, n_head, dim));
+    }
+}
+
+#[test]
+fn selective_scans() {
+    for (n, k_dim) in [(1, 1), (5, 16), (32, 7), (33, 16), (200, 12)] {
+        check!(&format!("{n} channels with states of {k_dim}"), F32, |b| selective(b, n, k_dim));
+    }
 }
 
 #[test]

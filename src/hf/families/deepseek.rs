@@ -21,6 +21,10 @@ const NAMES: &[Name] = &[
     ("layers.{}.self_attn.kv_b_proj", "blk.{}.attn_k_b", KeysValues),
     ("layers.{}.self_attn.kv_b_proj", "blk.{}.attn_v_b", KeysValues),
     ("layers.{}.self_attn.o_proj", "blk.{}.attn_output", Same),
+];
+
+/// Experts whose shares are sigmoids, with a bias where they are chosen, beside some that every token takes.
+pub const SIGMOID_EXPERTS: &[Name] = &[
     ("layers.{}.mlp.gate", "blk.{}.ffn_gate_inp", Same),
     ("layers.{}.mlp.gate.e_score_correction_bias", "blk.{}.exp_probs_b", Same),
     ("layers.{}.mlp.experts.{}.gate_proj", "blk.{}.ffn_gate_exps", Stack),
@@ -44,7 +48,7 @@ const DEEPSEEK_V2: Family = Family {
     model_type: "deepseek_v2",
     architecture: "deepseek2",
     prefixes: MODEL,
-    names: &[ENDS, PRE_NORMS, NAMES, GATED],
+    names: &[ENDS, PRE_NORMS, NAMES, SIGMOID_EXPERTS, GATED],
     ignored: ROTARY_BUFFERS,
     conditions: BIASES,
     head: Head::UntiedByDefault,

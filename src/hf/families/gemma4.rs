@@ -118,7 +118,7 @@ fn keys(config: &Config<'_>, out: &mut Keys) -> Result<()> {
     let first_shared = n_layer.saturating_sub(n_shared as usize);
     set_widths(config, out, n_layer, first_shared)?;
     set_per_layer(config, out)?;
-    proportional(config, out, dim)?;
+    proportional(config, out, dim, 0.25)?;
     let keys_are_values = config.bool("attention_k_eq_v")?.unwrap_or(false);
     for (i, local) in windowed.iter().enumerate().take(first_shared) {
         let name = format!("blk.{i}.attn_v.weight");

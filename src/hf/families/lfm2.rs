@@ -1,4 +1,4 @@
-//! LFM2: short convolutions in some layers, attention in the others.
+//! LFM2 and LFM3: short convolutions in some layers, attention in the others.
 #![forbid(unsafe_code)]
 
 use crate::error::Result;
@@ -7,7 +7,7 @@ use crate::hf::family::When::{self, If, Never};
 use crate::hf::family::{Family, Head, Keys, N_LAYER, Name, layer_kinds, plain_sizes, set_head_dim};
 use crate::hf::layout::Change::{Same, Squeeze, Stack};
 use crate::hf::names::{MODEL, ROTARY_BUFFERS};
-use crate::hf::rope::{Rotary, WHOLE_HEADS};
+use crate::hf::rope::{Rotary, WHOLE_HEADS, proportional};
 
 const NAMES: &[Name] = &[
     ("embed_tokens", "token_embd", Same),
@@ -27,6 +27,16 @@ const NAMES: &[Name] = &[
     ("layers.{}.feed_forward.w1", "blk.{}.ffn_gate", Same),
     ("layers.{}.feed_forward.w3", "blk.{}.ffn_up", Same),
     ("layers.{}.feed_forward.w2", "blk.{}.ffn_down", Same),
+];
+
+const THIRD: &[Name] = &[
+    ("layers.{}.post_operator_norm", "blk.{}.post_attention_norm", Same),
+    ("layers.{}.post_ffn_norm", "blk.{}.post_ffw_norm", Same),
+    ("layers.{}.self_attn.q_norm", "blk.{}.attn_q_norm", Same),
+    ("layers.{}.self_attn.k_norm", "blk.{}.attn_k_norm", Same),
+    ("layers.{}.self_attn.gate_proj", "blk.{}.attn_gate", Same),
+    ("layers.{}.self_attn.g_proj", "blk.{}.attn_gate", Same),
+    ("layers.{}.self_attn.o_proj", "blk.{}.attn_output", Same),
 ];
 
 const EXPERTS: &[Name] = &[
@@ -70,7 +80,84 @@ pub const FAMILIES: &[Family] = &[
         head: Head::TiedByDefault,
         keys: mixture,
     },
+    Family {
+        model_type: "lfm3",
+        architecture: "lfm3",
+        prefixes: MODEL,
+        names: &[NAMES, THIRD],
+        ignored: ROTARY_BUFFERS,
+        conditions: &[
+            ("*.post_operator_norm.weight", If("use_sandwich_norm", true)),
+            ("*.post_ffn_norm.weight", If("use_sandwich_norm", true)),
+            ("*.gate_proj.weight", If("use_attention_gate", true)),
+            ("*.g_proj.weight", If("use_attention_gate", true)),
+            ("*.self_attn.q_proj.bias", If("attention_bias", false)),
+            ("*.self_attn.k_proj.bias", If("attention_bias", false)),
+            ("*.self_attn.v_proj.bias", If("attention_bias", false)),
+            ("*.self_attn.o_proj.bias", If("attention_bias", false)),
+            ("*.in_proj.bias", If("conv_bias", false)),
+            ("*.conv.conv.bias", If("conv_bias", false)),
+            ("*.conv.out_proj.bias", If("conv_bias", false)),
+            ("*.bias", Never),
+        ],
+        head: Head::TiedByDefault,
+        keys: third,
+    },
 ];
+
+/// What a layer of LFM3 is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Conv,
+    Whole,
+    Windowed,
+}
+
+fn third(config: &Config<'_>, out: &mut Keys) -> Result<()> {
+    plain_sizes(config, out)?;
+    out.set("feed_forward_length", config.count(&["intermediate_size"])?);
+    let n_layer = config.count(N_LAYER)? as usize;
+    if n_layer > MOST_LAYERS {
+        return Err(config.unsupported(N_LAYER[0], &n_layer.to_string(), &format!("{MOST_LAYERS} at most")));
+    }
+    let kinds =
+        &[("conv", Kind::Conv), ("full_attention", Kind::Whole), ("sliding_attention", Kind::Windowed)];
+    let by_default = |i: usize| match i % 4 {
+        2 => Kind::Whole,
+        0 if i > 0 => Kind::Windowed,
+        _ => Kind::Conv,
+    };
+    let kinds = match layer_kinds(config, "layer_types", Some(n_layer), kinds)? {
+        Some(kinds) => kinds,
+        None => (0..n_layer).map(by_default).collect(),
+    };
+    let attends: Vec<bool> = kinds.iter().map(|kind| *kind != Kind::Conv).collect();
+    out.set_heads_by_layer(config.optional_count(&["num_key_value_heads"])?.unwrap_or(4), &attends);
+    let head_dim = config.optional_count(&["head_dim"])?.unwrap_or(128);
+    out.set("attention.key_length", head_dim);
+    out.set("attention.value_length", head_dim);
+    let windowed: Vec<bool> = kinds.iter().map(|kind| *kind == Kind::Windowed).collect();
+    const WINDOW: &str = "sliding_window";
+    if config.is_null(WINDOW) && windowed.contains(&true) {
+        return Err(config.unsupported(WINDOW, "null", "a number"));
+    }
+    out.set("attention.sliding_window", config.optional_count(&[WINDOW])?.unwrap_or(256));
+    let eps = config.f64(&["norm_eps", "rms_norm_eps"])?.unwrap_or(1e-5);
+    out.set_f32("attention.layer_norm_rms_epsilon", Some(eps));
+    out.set("shortconv.l_cache", config.optional_count(&["conv_L_cache"])?.unwrap_or(7));
+    let mut require = |i: usize, part: &str| out.required.push(format!("blk.{i}.{part}.weight"));
+    for (i, attends) in attends.iter().enumerate() {
+        if *attends && config.bool("use_attention_gate")?.unwrap_or(true) {
+            require(i, "attn_gate");
+        }
+        if config.bool("use_sandwich_norm")?.unwrap_or(true) {
+            require(i, "post_attention_norm");
+            require(i, "post_ffw_norm");
+        }
+    }
+    out.set("attention.sliding_window_pattern", windowed);
+    proportional(config, out, head_dim, 0.5)
+}
 
 fn keys(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     shared(config, keys)?;

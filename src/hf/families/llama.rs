@@ -5,9 +5,9 @@ use crate::error::Result;
 use crate::gguf::quoted;
 use crate::hf::config::Config;
 use crate::hf::family::{Family, Head, Keys, rms_norm_sizes, set_window, windowed_layers};
-use crate::hf::layout::Change::{Same, Stack};
 use crate::hf::names::{
-    ENDS, GATED, INTERLEAVED_ATTENTION, LLAMA_BIASES, MODEL, NO_BIASES, PRE_NORMS, ROTARY_BUFFERS,
+    ENDS, GATED, INTERLEAVED_ATTENTION, LLAMA_BIASES, MIXTRAL_EXPERTS, MODEL, NO_BIASES, PRE_NORMS,
+    ROTARY_BUFFERS,
 };
 use crate::hf::rope::{Rotary, WHOLE_HEADS};
 
@@ -58,17 +58,7 @@ pub const FAMILIES: &[Family] = &[
         model_type: "mixtral",
         architecture: "llama",
         prefixes: MODEL,
-        names: &[
-            ENDS,
-            PRE_NORMS,
-            INTERLEAVED_ATTENTION,
-            &[
-                ("layers.{}.block_sparse_moe.gate", "blk.{}.ffn_gate_inp", Same),
-                ("layers.{}.block_sparse_moe.experts.{}.w1", "blk.{}.ffn_gate_exps", Stack),
-                ("layers.{}.block_sparse_moe.experts.{}.w2", "blk.{}.ffn_down_exps", Stack),
-                ("layers.{}.block_sparse_moe.experts.{}.w3", "blk.{}.ffn_up_exps", Stack),
-            ],
-        ],
+        names: &[ENDS, PRE_NORMS, INTERLEAVED_ATTENTION, MIXTRAL_EXPERTS],
         ignored: ROTARY_BUFFERS,
         conditions: NO_BIASES,
         head: Head::UntiedByDefault,

@@ -2,7 +2,10 @@
 #![forbid(unsafe_code)]
 
 mod bert;
+mod cohere;
 mod deepseek;
+mod dots;
+mod ernie;
 mod eurobert;
 mod gemma;
 mod gemma3n;
@@ -11,11 +14,14 @@ mod gpt2;
 mod gpt_oss;
 mod gptneox;
 mod granite;
+mod hunyuan;
 mod jina;
 mod lfm2;
 mod llama;
+mod mamba;
 mod modern_bert;
 mod mpnet;
+mod mpt;
 mod nemotron_h;
 mod nomic_bert;
 mod olmo2;
@@ -33,7 +39,7 @@ use crate::gguf::quoted;
 
 /// Every family.
 pub fn all() -> impl Iterator<Item = &'static Family> {
-    const FAMILIES: [&[Family]; 24] = [
+    const FAMILIES: [&[Family]; 30] = [
         llama::FAMILIES,
         qwen::FAMILIES,
         deepseek::FAMILIES,
@@ -53,6 +59,12 @@ pub fn all() -> impl Iterator<Item = &'static Family> {
         lfm2::FAMILIES,
         qwen3next::FAMILIES,
         nemotron_h::FAMILIES,
+        mamba::FAMILIES,
+        cohere::FAMILIES,
+        dots::FAMILIES,
+        ernie::FAMILIES,
+        hunyuan::FAMILIES,
+        mpt::FAMILIES,
         nomic_bert::FAMILIES,
         modern_bert::FAMILIES,
         eurobert::FAMILIES,

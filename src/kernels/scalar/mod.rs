@@ -54,6 +54,8 @@ pub static SCALAR: Kernels = Kernels {
     swiglu_clamped_mul: activation::swiglu_clamped_mul,
     rope: rope::rope,
     scan_step: scan::scan_step,
+    selective_step: scan::selective_step,
+    unlearn_step: scan::unlearn_step,
     attention: attention::attention,
 };
 

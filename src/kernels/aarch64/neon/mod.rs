@@ -33,6 +33,8 @@ pub static NEON: Kernels = Kernels {
     sigmoid_mul: vector::sigmoid_mul,
     swiglu_clamped_mul: vector::swiglu_clamped_mul,
     scan_step: vector::scan_step,
+    selective_step: vector::selective_step,
+    unlearn_step: vector::unlearn_step,
     rope: vector::rope,
     attention: vector::attention,
     ..scalar::SCALAR

@@ -11,7 +11,7 @@ use super::super::numbers;
 use crate::kernels::simd::{
     Simd, activation, attention as attn, dots, elementwise, norm, scan, simd_kernels, whole,
 };
-use crate::kernels::{AttnState, AttnTile, RopeStyle, ScanStep};
+use crate::kernels::{AttnState, AttnTile, RopeStyle, ScanStep, SelectiveStep, UnlearnStep};
 use crate::quant::Q8Block;
 
 /// Proof that the machine has Advanced SIMD.
@@ -312,6 +312,8 @@ simd_kernels!("neon", Neon::new(), {
     sigmoid_mul(gate: &mut [f32], up: &[f32]) = elementwise::sigmoid_mul;
     swiglu_clamped_mul(gate: &mut [f32], up: &[f32]) = elementwise::swiglu_clamped_mul;
     scan_step(step: &ScanStep<'_>, state: &mut [f32], out: &mut [f32]) = scan::scan_step;
+    selective_step(step: &SelectiveStep<'_>, state: &mut [f32], out: &mut [f32]) = scan::selective_step;
+    unlearn_step(step: &UnlearnStep<'_>, state: &mut [f32], out: &mut [f32]) = scan::unlearn_step;
     rope(x: &mut [f32], cos: &[f32], sin: &[f32], style: RopeStyle) = elementwise::rope;
     attention(tile: &AttnTile<'_>, positions: Range<usize>, state: &mut AttnState<'_>) = attn::attention;
 });

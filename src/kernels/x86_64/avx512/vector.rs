@@ -11,7 +11,7 @@ use crate::kernels::simd::wide::LargestSum;
 use crate::kernels::simd::{
     Simd, activation, attention as attn, dots, elementwise, norm, numbers, scan, simd_kernels, whole, wide,
 };
-use crate::kernels::{AttnState, AttnTile, I16Block, RopeStyle, ScanStep};
+use crate::kernels::{AttnState, AttnTile, I16Block, RopeStyle, ScanStep, SelectiveStep, UnlearnStep};
 use crate::quant::Q8Block;
 use crate::quant::pack::{Rows, Transpose};
 use crate::quant::packed::Group;
@@ -350,6 +350,8 @@ simd_kernels!("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,f16c,fma", Avx512::
     sigmoid_mul(gate: &mut [f32], up: &[f32]) = elementwise::sigmoid_mul;
     swiglu_clamped_mul(gate: &mut [f32], up: &[f32]) = elementwise::swiglu_clamped_mul;
     scan_step(step: &ScanStep<'_>, state: &mut [f32], out: &mut [f32]) = scan::scan_step;
+    selective_step(step: &SelectiveStep<'_>, state: &mut [f32], out: &mut [f32]) = scan::selective_step;
+    unlearn_step(step: &UnlearnStep<'_>, state: &mut [f32], out: &mut [f32]) = scan::unlearn_step;
     rope(x: &mut [f32], cos: &[f32], sin: &[f32], style: RopeStyle) = elementwise::rope;
     attention(tile: &AttnTile<'_>, positions: Range<usize>, state: &mut AttnState<'_>) = attn::attention;
 });
