@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
 
-use common::{bits, load_fixture, state};
+use common::{TempFolder, bits, load_fixture, state};
 use ember::context::{BackendKind, Context, ContextOptions, Tokens};
 use ember::error::Error;
 use ember::generate::{EventKind, GenerateOptions, Lookup, Prompt, Usage, generate};
@@ -362,6 +362,25 @@ fn a_loaded_state_can_be_rewound_without_running_all_again() {
                 }
             }
         }
+    }
+}
+
+/// Copies share snapshots, and a state has them for each.
+#[test]
+fn a_state_file_of_copies_is_no_longer_than_a_context_takes() {
+    let options = ContextOptions { snapshot_distance: 32, n_seq: 6, n_snapshots: Some(6), ..options(1) };
+    let folder = TempFolder::new("recurrent-state");
+    let path = folder.0.join("state");
+    for name in MODELS {
+        let model = load_fixture(name);
+        let (mut context, ids) = after_a_turn(&model, &options);
+        (1..6).for_each(|to| context.copy_sequence(0, to, 110).unwrap());
+        context.save_state_file(None, &path).unwrap();
+        assert!(std::fs::metadata(&path).unwrap().len() <= context.most_state_len(), "{name}");
+        let mut other = Context::new(&model, &options).unwrap();
+        other.load_state_file(None, &path).unwrap_or_else(|e| panic!("{name}: {e}"));
+        (1..6).for_each(|seq| assert_eq!(other.tokens(seq).unwrap(), &ids[..110], "{name}"));
+        assert!(decode(&mut other, 5, &[3]) == decode(&mut context, 5, &[3]), "{name}");
     }
 }
 
