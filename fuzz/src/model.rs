@@ -23,7 +23,7 @@ macro_rules! fixtures {
 }
 
 /// A model of each architecture and of some number formats, a few layers each.
-const BASES: [&[u8]; 48] = fixtures![
+const BASES: [&[u8]; 52] = fixtures![
     "bert",
     "gemma",
     "gemma2",
@@ -72,6 +72,10 @@ const BASES: [&[u8]; 48] = fixtures![
     "qwen35moe-7-3",
     "qwen3next-old",
     "qwen3vl",
+    "deepseek2-v3",
+    "falcon-h1",
+    "mamba2",
+    "qwen3vlmoe-7-3",
 ];
 
 /// The most that the large buffers of a model may take here. The models need less than a thousandth.

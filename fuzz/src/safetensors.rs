@@ -25,7 +25,7 @@ macro_rules! folders {
 }
 
 /// `config.json` and `model.safetensors` of a model of each kind.
-const FOLDERS: [(&[u8], &[u8]); 20] = folders![
+const FOLDERS: [(&[u8], &[u8]); 28] = folders![
     "bert",
     "gemma",
     "gemma2",
@@ -46,6 +46,14 @@ const FOLDERS: [(&[u8], &[u8]); 20] = folders![
     "smollm3",
     "stablelm-parallel-qknorm",
     "starcoder2-window",
+    "deepseek2-sigmoid",
+    "deepseek2-v3",
+    "gemma4-experts",
+    "gpt-oss-mxfp4",
+    "granitehybrid",
+    "lfm2moe-7-3",
+    "nemotron-h-experts",
+    "qwen3vlmoe-7-3",
 ];
 
 /// Bytes of the header's length, with which a file begins.

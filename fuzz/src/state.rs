@@ -19,11 +19,14 @@ const N_SUM: usize = 16;
 const N_SEQ: u32 = 3;
 
 /// Models whose layers keep other things than keys and values of all positions: recurrent states, windows, latent vectors.
-const OTHERS: [&[u8]; 4] = [
+const OTHERS: [&[u8]; 7] = [
     include_bytes!("../../tests/fixtures/models/lfm2.gguf"),
     include_bytes!("../../tests/fixtures/models/qwen35.gguf"),
     include_bytes!("../../tests/fixtures/models/gemma3.gguf"),
     include_bytes!("../../tests/fixtures/models/deepseek2-lite.gguf"),
+    include_bytes!("../../tests/fixtures/models/falcon-h1.gguf"),
+    include_bytes!("../../tests/fixtures/models/mamba2.gguf"),
+    include_bytes!("../../tests/fixtures/models/gemma4-shared.gguf"),
 ];
 
 /// The tiny model for 0, or one of the others, each loaded once.
@@ -48,6 +51,8 @@ fn context(which: usize, kv_type: KvType, keep_prefixes: bool, nested: bool) -> 
         v_type: Some(kv_type),
         keep_prefixes,
         kv_limit: (which == 0).then(|| 6 * 32 * 2 * 4 * if kv_type == KvType::F32 { 4 } else { 2 }),
+        // So that states have snapshots of recurrent layers.
+        snapshot_distance: 32,
         ..ContextOptions::default()
     };
     let mut context = Context::new(model(which), &options).unwrap_or_else(|e| panic!("{e}"));

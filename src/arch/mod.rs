@@ -288,7 +288,7 @@ pub trait Model<B: Backend>: Send + Sync {
 type Bind<B> = fn(&mut bind::Binder<'_, B>) -> Result<Box<dyn Model<B>>>;
 
 /// The architectures, by their names in files.
-fn registry<B: Backend>() -> [(&'static str, Bind<B>); 78] {
+fn registry<B: Backend>() -> [(&'static str, Bind<B>); 79] {
     [
         ("apertus", |file| apertus::bind(file).map(decoder::boxed)),
         ("arcee", |file| arcee::bind(file).map(decoder::boxed)),
@@ -359,6 +359,7 @@ fn registry<B: Backend>() -> [(&'static str, Bind<B>); 78] {
         ("qwen3moe", |file| qwen3moe::bind(file).map(decoder::boxed)),
         ("qwen3next", |file| qwen3next::bind(file).map(decoder::boxed)),
         ("qwen3vl", |file| qwen3::bind_vl(file).map(decoder::boxed)),
+        ("qwen3vlmoe", |file| qwen3moe::bind_vl(file).map(decoder::boxed)),
         ("refact", |file| bloom::bind_refact(file).map(decoder::boxed)),
         ("rwkv7", |file| rwkv7::bind(file).map(decoder::boxed)),
         ("seed_oss", |file| seed_oss::bind(file).map(decoder::boxed)),

@@ -38,3 +38,10 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
     let decoder = file.decoder(&info, vec![attention], layers, norm)?;
     Ok((info, decoder))
 }
+
+/// Binds the weights of the language model of Qwen3-VL with experts, as [`bind_vl`](super::qwen3::bind_vl).
+pub fn bind_vl<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<B>)> {
+    rope::sections(file)?;
+    file.count("n_deepstack_layers")?;
+    bind(file)
+}

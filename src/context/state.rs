@@ -239,7 +239,9 @@ impl Context {
         };
         let pages = self.groups().map(per_group).fold(0u64, u64::saturating_add);
         let per_seq = 16 + 4 * n_ctx + 4 * self.model.info().n_vocab as u64;
-        let n_states = self.options.n_snapshots.map_or(0, |n| n as u64 + 2 * n_seq);
+        // Those that sequences share are written for each of them.
+        let n_slots = self.options.n_snapshots.map_or(0, |n| n as u64 + 2 * n_seq);
+        let n_states = n_seq.saturating_mul(n_slots);
         let states = n_states.saturating_mul(8 + self.runner.states().slot_bytes() as u64);
         pages.saturating_add(states).saturating_add(128 + n_seq * per_seq)
     }

@@ -40,6 +40,7 @@ pub fn convert(
         n_head_kv: n_head_kv.unwrap_or(0),
         skipped: keys.skipped_positions,
         n_expert: keys.count("expert_count").unwrap_or(0),
+        n_embd: keys.count("embedding_length").unwrap_or(0),
     };
     let Weights { files, tensors: stored } = weights;
     let mut draft = Draft {
@@ -64,13 +65,13 @@ pub fn convert(
             draft.add(gguf, Change::Same, 0, entry.as_ref().map_err(Clone::clone)?)?;
             continue;
         }
+        if is_next(names::layer(family, name), n_layer, keys.n_next) {
+            continue;
+        }
         let of_head = classifier.and_then(|_| classifier::meaning(name));
         let meaning =
             of_head.or_else(|| names::meaning(family, name)).ok_or_else(|| unknown(name, family))?;
         let Meaning::Tensor { name: gguf, change, part, when } = meaning else { continue };
-        if is_next(&gguf, n_layer, keys.n_next) {
-            continue;
-        }
         check_layer(&gguf, name, config, n_layer)?;
         let when = match keys.unused.iter().find(|(unused, _)| *unused == gguf) {
             Some((_, key)) => When::Unless(key, false),
@@ -138,9 +139,9 @@ fn layer_of(gguf: &str) -> Option<usize> {
     gguf.strip_prefix("blk.")?.split_once('.')?.0.parse().ok()
 }
 
-/// Whether a tensor is of one of the `n_next` layers behind the others.
-fn is_next(gguf: &str, n_layer: Option<usize>, n_next: usize) -> bool {
-    let behind = layer_of(gguf).zip(n_layer).and_then(|(layer, n_layer)| layer.checked_sub(n_layer));
+/// Whether `layer` is one of the `n_next` behind the others.
+fn is_next(layer: Option<usize>, n_layer: Option<usize>, n_next: usize) -> bool {
+    let behind = layer.zip(n_layer).and_then(|(layer, n_layer)| layer.checked_sub(n_layer));
     behind.is_some_and(|behind| behind < n_next)
 }
 

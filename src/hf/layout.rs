@@ -39,6 +39,8 @@ pub enum Change {
     Stack,
     /// `[n, n_in, n_out]` becomes `[n, n_out, n_in]`.
     TransposeEach,
+    /// As `TransposeEach`, unless the size with this number is [`Heads::n_embd`]: then it is `[n, n_out, n_in]` already.
+    TransposeUnless(usize),
     /// As `TransposeEach`, and of the outputs all with even numbers come first; a bias `[n, n_out]` likewise.
     TransposeEvenFirst,
     /// The codes of MXFP4, `[n, n_out, n_in / 32, 16]` bytes, which become one tensor `[n, n_out, n_in]` with [`Change::Scales`].
@@ -69,6 +71,8 @@ pub struct Heads {
     pub skipped: usize,
     /// Experts.
     pub n_expert: usize,
+    /// The width of the residual stream.
+    pub n_embd: usize,
 }
 
 /// A tensor under its GGUF name: where its elements are.
@@ -141,6 +145,11 @@ pub fn apply<'a>(change: Change, tensor: &'a Stored, heads: Heads, memory: &Memo
             [n_in, n_out] => (vec![n_out, n_in], transpose(bytes, (n_in, n_out), size, memory)?),
             _ => return Err(misshapen(tensor, "two dimensions")),
         },
+        Change::TransposeUnless(i) => {
+            let is_laid = shape.len() == 3 && shape[i] == heads.n_embd;
+            let change = if is_laid { Change::Same } else { Change::TransposeEach };
+            return apply(change, tensor, heads, memory);
+        }
         Change::TransposeEach | Change::TransposeEvenFirst => match shape[..] {
             [_, n_out] if change == Change::TransposeEvenFirst => {
                 let of = |row: usize| even_first(row % n_out, n_out) + row / n_out * n_out;

@@ -151,6 +151,12 @@ pub fn meaning(family: &Family, name: &str) -> Option<Meaning> {
     Some(Meaning::Tensor { name, change: *change, part, when })
 }
 
+/// The layer that the tensor `name` is of, whether `family` knows it or not.
+pub fn layer(family: &Family, name: &str) -> Option<usize> {
+    let rest = family.prefixes.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name);
+    number(rest.strip_prefix("layers.")?.split_once('.')?.0)
+}
+
 /// Whether `name` is `pattern`, begins with it (`a.*`) or ends with it (`*.a`).
 fn fits(pattern: &str, name: &str) -> bool {
     match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {

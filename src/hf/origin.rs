@@ -229,7 +229,10 @@ impl Origin for Names {
         let change = self.usual(name).map(|(_, change)| change);
         match (change, dims) {
             (Some(Change::Transpose), _) => dims.to_vec(),
-            (Some(Change::TransposeEach | Change::TransposeEvenFirst), [n_in, n_out, n]) => {
+            (
+                Some(Change::TransposeEach | Change::TransposeUnless(_) | Change::TransposeEvenFirst),
+                [n_in, n_out, n],
+            ) => {
                 vec![*n, *n_in, *n_out]
             }
             (Some(Change::Flatten), [n]) => vec![1, *n],

@@ -15,6 +15,7 @@ use ember::backend::KvType;
 use ember::context::{BackendKind, ContextOptions};
 use ember::gguf::{Array, Gguf, TensorType, Value};
 use ember::hf;
+use ember::model::{LoadOptions, LoadedModel};
 
 const TOLERANCE: f64 = 1e-4;
 
@@ -51,7 +52,7 @@ fn is_rearranged(folder: &str, tensor: &str) -> bool {
         "granitehybrid" => &["ffn_gate_", "ffn_up_", "ssm_a", "ssm_d", "ssm_norm"],
         "granitehybrid-dense" => &["ffn_gate", "ffn_up", "ffn_down", "ssm_a", "ssm_d", "ssm_norm"],
         "nemotron-h" => &["ssm_a", "ssm_d", "ssm_norm"],
-        "gpt-oss" => &["ffn_gate_exps", "ffn_up_exps", "ffn_gate_up_exps"],
+        "gpt-oss" | "qwen3vlmoe-7-3" => &["ffn_gate_exps", "ffn_up_exps", "ffn_gate_up_exps"],
         _ => &[],
     };
     parts.iter().any(|part| tensor.contains(part))
@@ -361,6 +362,93 @@ fn what_the_computation_does_not_need_is_ignored() {
         let plain = hf::open(&fixture(&format!("hf/{name}")), true).unwrap().gguf;
         assert_eq!(hf::open(copy.path(), true).unwrap().gguf.tensors().len(), plain.tensors().len());
     }
+}
+
+#[test]
+fn layers_that_predict_further_tokens_are_left_alone() {
+    const PARTS: [&str; 8] = [
+        "eh_proj.weight",
+        "enorm.weight",
+        "hnorm.weight",
+        "shared_head.norm.weight",
+        "shared_head.head.weight",
+        "embed_tokens.weight",
+        "self_attn.q_a_proj.weight",
+        "mlp.experts.0.gate_proj.weight",
+    ];
+    for name in ["deepseek2-v3", "deepseek2-sigmoid"] {
+        let plain = hf::open(&fixture(&format!("hf/{name}")), true).unwrap().gguf;
+        let with = |layer: usize, n_next: u32| {
+            let copy = Copy::of(name, "next");
+            copy.config(|config| _ = config.insert("num_nextn_predict_layers".into(), n_next.into()));
+            let more = PARTS.map(|part| {
+                let entry = "{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}";
+                format!("\"model.layers.{layer}.{part}\":{entry},")
+            });
+            copy.weights(0, |header| header.replacen('{', &format!("{{{}", more.concat()), 1));
+            hf::open(copy.path(), true).map(|folder| folder.gguf)
+        };
+        let found = with(3, 1).unwrap();
+        // But for where they lie, since the header is longer.
+        let of = |gguf: &Gguf| -> Vec<_> {
+            gguf.tensors().iter().map(|t| (t.name.clone(), t.ty, t.dims.clone())).collect()
+        };
+        assert_eq!(of(&found), of(&plain), "{name}");
+        assert!(found.metadata().iter().eq(plain.metadata().iter()), "{name}");
+        for (layer, n_next) in [(3, 0), (4, 1)] {
+            let e = with(layer, n_next).unwrap_err();
+            assert!(e.message().contains(&format!("\"model.layers.{layer}.")), "{name}: {e}");
+        }
+    }
+}
+
+/// `transformers` takes experts as they were published, with the inputs first, and with the outputs first.
+#[test]
+fn joint_experts_lie_either_way() {
+    let name = "qwen3vlmoe-7-3";
+    let published = hf::open(&fixture(&format!("hf/{name}")), true).unwrap().gguf;
+    let copy = Copy::of(name, "either");
+    let path = copy.path().join("model.safetensors");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let n = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let mut header: serde_json::Value = serde_json::from_slice(&bytes[8..8 + n]).unwrap();
+    let mut n_turned = 0;
+    for (tensor, entry) in header.as_object_mut().unwrap() {
+        if !tensor.ends_with("experts.gate_up_proj") && !tensor.ends_with("experts.down_proj") {
+            continue;
+        }
+        let [_, n_in, n_out] = ids(&entry["shape"])[..] else { unreachable!() };
+        let place = ids(&entry["data_offsets"]);
+        let data = &mut bytes[8 + n + place[0] as usize..8 + n + place[1] as usize];
+        let (n_in, n_out) = (n_in as usize, n_out as usize);
+        for expert in data.chunks_exact_mut(4 * n_in * n_out) {
+            let turned: Vec<u8> = (0..n_out * n_in)
+                .flat_map(|i| expert[4 * (i % n_in * n_out + i / n_in)..][..4].to_vec())
+                .collect();
+            expert.copy_from_slice(&turned);
+        }
+        entry["shape"].as_array_mut().unwrap().swap(1, 2);
+        n_turned += 1;
+    }
+    assert_eq!(n_turned, 4);
+    std::fs::write(&path, bytes).unwrap();
+    copy.weights(0, |_| header.to_string());
+    let found = hf::open(copy.path(), true).unwrap().gguf;
+    assert_eq!(found.tensors().len(), published.tensors().len());
+    for t in published.tensors() {
+        let other = found.tensor(&t.name).unwrap();
+        assert_eq!(other.dims, t.dims, "{}", t.name);
+        assert!(found.tensor_bytes(other) == published.tensor_bytes(t), "{}", t.name);
+    }
+    // Neither way: the sentence has the shape as the folder has it.
+    let copy = Copy::of(name, "neither");
+    copy.config(|config| {
+        let text = config["text_config"].as_object_mut().unwrap();
+        text.insert("moe_intermediate_size".into(), 19.into());
+    });
+    let e = LoadedModel::open(copy.path(), &LoadOptions::default()).err().unwrap();
+    let named = ["experts.gate_up_proj", "[7, 48, 40], expected [7, 48, 38]"];
+    assert!(named.iter().all(|part| e.message().contains(part)), "{e}");
 }
 
 #[test]

@@ -1,23 +1,25 @@
 //! Models with recurrent layers: whatever happens to a sequence, it goes on as if its tokens had been run once, one after the
 //! other; and what is run again is what lies behind the nearest snapshot, and no more.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+#![allow(clippy::print_stdout, reason = "the figures are part of what the test shows")]
 
 use crate::common;
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Instant;
 
-use common::{bits, load_fixture};
+use common::{TempFolder, bits, load_fixture, state};
 use ember::context::{BackendKind, Context, ContextOptions, Tokens};
 use ember::error::Error;
 use ember::generate::{EventKind, GenerateOptions, Lookup, Prompt, Usage, generate};
 use ember::model::LoadedModel;
 use ember::sampler::{Sampler, Stage};
 
-const MODELS: [&str; 9] = [
-    "mamba-norms",
-    "rwkv7",
+/// Short convolutions, gated delta nets, scans of Mamba and Mamba-2, RWKV-7: with layers of attention between them, with attention
+/// beside them in each layer, and with no layer that has keys and values.
+const MODELS: [&str; 11] = [
     "lfm2",
     "lfm2-long",
     "lfm2moe-7-3",
@@ -25,8 +27,13 @@ const MODELS: [&str; 9] = [
     "qwen3next-old",
     "granitehybrid",
     "nemotron-h-moe",
+    "falcon-h1",
+    "mamba-norms",
+    "mamba2",
+    "rwkv7",
 ];
-const N_VOCAB: u32 = 101;
+/// Of the one that has the fewest.
+const N_VOCAB: u32 = 89;
 
 /// A small generator, the same everywhere.
 struct Random(u64);
@@ -117,8 +124,54 @@ fn several_sequences_of_one_call_do_not_disturb_each_other() {
     }
 }
 
+/// What a context gave behind texts.
+#[derive(Default)]
+struct Claims(Vec<(Vec<u32>, Vec<u32>, String)>);
+
+impl Claims {
+    fn add(&mut self, ids: &[u32], logits: Vec<u32>, what: String) {
+        self.0.push((ids.to_vec(), logits, what));
+    }
+
+    /// Holds them to a context that knows nothing, which runs each text that is the beginning of no other one in one call.
+    fn check(mut self, model: &Arc<LoadedModel>) {
+        self.0.sort();
+        let mut context = Context::new(model, &ContextOptions { n_batch: 256, ..options(1) }).unwrap();
+        let mut longest: &[u32] = &[];
+        // Behind a text come all that begin with it.
+        for (ids, logits, what) in self.0.iter().rev() {
+            if !longest.starts_with(ids) {
+                longest = ids;
+                context.rewind(0, 0).unwrap();
+                let outputs = vec![true; ids.len()];
+                context.decode(Tokens { outputs: Some(&outputs), ..Tokens::next(ids) }).unwrap();
+            }
+            assert!(*logits == bits(context.logits(ids.len() - 1).unwrap()), "{what}");
+        }
+    }
+}
+
+/// Bytes that hold half as many pages as four sequences of 160 tokens want.
+fn half_the_pages(model: &Arc<LoadedModel>) -> Option<u64> {
+    let of = |n_ctx: usize| {
+        let context = Context::new(model, &ContextOptions { n_seq: 4, n_ctx, ..options(1) }).unwrap();
+        (context.memory().0, context.kv_pages().0 as u64)
+    };
+    let ((bytes, n_pages), (more_bytes, more_pages)) = (of(160), of(320));
+    (more_bytes - bytes).checked_div(more_pages - n_pages).map(|page| page * n_pages / 2)
+}
+
+/// Whether a step was made; one for which the cache has too little room changes nothing.
+fn made(outcome: Result<(), Error>, kv_limit: Option<u64>, what: &str) -> bool {
+    match outcome {
+        Ok(()) => true,
+        Err(Error::ContextFull(_)) if kv_limit.is_some() => false,
+        Err(error) => panic!("{what}: {error}"),
+    }
+}
+
 /// One random history of a context with four sequences, some of which hold tokens that lie ready.
-fn history(model: &Arc<LoadedModel>, truth: &mut Truth, seed: u64, n_steps: usize) {
+fn history(model: &Arc<LoadedModel>, kv_limit: Option<u64>, seed: u64, n_steps: usize) {
     let mut random = Random(seed);
     let options = ContextOptions {
         n_seq: 4,
@@ -126,11 +179,13 @@ fn history(model: &Arc<LoadedModel>, truth: &mut Truth, seed: u64, n_steps: usiz
         keep_prefixes: random.below(2) == 0,
         n_snapshots: Some([0, 1, 3, 40][random.below(4)]),
         snapshot_distance: [32, 64, 0][random.below(3)],
+        kv_limit: kv_limit.filter(|_| random.below(2) == 0),
         ..options(1 + random.below(2))
     };
     let mut context = Context::new(model, &options).unwrap();
     let mut texts: Vec<Vec<u32>> = vec![Vec::new(); 4];
-    let mut saved: Option<(Vec<u8>, Vec<u32>)> = None;
+    let mut saved: Option<(Vec<u8>, Option<u32>, Vec<Vec<u32>>)> = None;
+    let mut claims = Claims::default();
     for step in 0..n_steps {
         let seq = random.below(4);
         let what = format!("seed {seed}, step {step}, sequence {seq}");
@@ -154,67 +209,79 @@ fn history(model: &Arc<LoadedModel>, truth: &mut Truth, seed: u64, n_steps: usiz
                 texts[seq] = ids[..n].to_vec();
             }
             3 => {
-                let mut bytes = Vec::new();
-                context
-                    .save_state(Some(seq as u32), &mut |part| {
-                        bytes.extend_from_slice(part);
-                        Ok(())
-                    })
-                    .unwrap();
-                assert_eq!(bytes.len() as u64, context.state_len(Some(seq as u32)).unwrap(), "{what}");
-                saved = Some((bytes, texts[seq].clone()));
+                let which = (random.below(2) == 0).then_some(seq as u32);
+                let of = which.map_or(texts.clone(), |_| vec![texts[seq].clone()]);
+                saved = Some((state(&context, which), which, of));
             }
             4 => {
-                if let Some((bytes, ids)) = &saved {
-                    context.load_state(Some(seq as u32), bytes).unwrap_or_else(|e| panic!("{what}: {e}"));
-                    texts[seq] = ids.clone();
+                if let Some((bytes, which, of)) = &saved {
+                    let outcome = context.load_state(which.map(|_| seq as u32), bytes);
+                    match made(outcome, options.kv_limit, &what) {
+                        true if which.is_some() => texts[seq] = of[0].clone(),
+                        true => texts = of.clone(),
+                        false => {}
+                    }
                 }
             }
             5 if texts[seq].len() < 130 => {
                 // Guesses, of which some come true.
                 let ids = random.tokens(8);
-                context.decode_ahead(seq as u32, ids[0], &ids[1..], None).unwrap();
-                texts[seq].push(ids[0]);
-                let replayed = context.timings().n_replay;
-                for &id in ids[1..].iter().take(random.below(8)) {
-                    if !context.advance(seq as u32, id) {
-                        break;
+                let outcome = context.decode_ahead(seq as u32, ids[0], &ids[1..], None);
+                if made(outcome, options.kv_limit, &what) {
+                    texts[seq].push(ids[0]);
+                    let replayed = context.timings().n_replay;
+                    for &id in ids[1..].iter().take(random.below(8)) {
+                        if !context.advance(seq as u32, id) {
+                            break;
+                        }
+                        texts[seq].push(id);
                     }
-                    texts[seq].push(id);
+                    let next = random.below(3) as u32 + 7;
+                    let (ids, seqs) = ([next], [seq as u32]);
+                    let tokens = Tokens { seqs: Some(&seqs), ..Tokens::next(&ids) };
+                    if made(context.decode(tokens), options.kv_limit, &what) {
+                        texts[seq].push(next);
+                        let logits = bits(context.end_logits(seq as u32).unwrap());
+                        claims.add(&texts[seq], logits, format!("{what}: behind guesses"));
+                        assert_eq!(
+                            context.timings().n_replay,
+                            replayed,
+                            "{what}: a refused guess costs nothing"
+                        );
+                    }
                 }
-                let next = random.below(3) as u32 + 7;
-                texts[seq].push(next);
-                let logits = decode(&mut context, seq as u32, &[next]);
-                assert!(logits == truth.of(&texts[seq]), "{what}: behind guesses");
-                assert_eq!(context.timings().n_replay, replayed, "{what}: a refused guess costs nothing");
             }
             _ => {}
         }
-        if texts[seq].len() < 120 {
-            let n = 1 + random.below(40);
-            let ids = random.tokens(n);
+        let n = 1 + random.below(40);
+        let ids = random.tokens(n);
+        let seqs = vec![seq as u32; n];
+        let is_short = texts[seq].len() < 120;
+        let outcome = is_short.then(|| context.decode(Tokens { seqs: Some(&seqs), ..Tokens::next(&ids) }));
+        if outcome.is_some_and(|outcome| made(outcome, options.kv_limit, &what)) {
             texts[seq].extend_from_slice(&ids);
-            assert!(decode(&mut context, seq as u32, &ids) == truth.of(&texts[seq]), "{what}");
+            claims.add(&texts[seq], bits(context.end_logits(seq as u32).unwrap()), what);
         } else {
             context.rewind(seq as u32, 0).unwrap();
             texts[seq].clear();
         }
+        for (seq, text) in (0..).zip(&texts) {
+            assert_eq!(context.tokens(seq).unwrap(), text, "seed {seed}, step {step}");
+        }
     }
+    claims.check(model);
 }
 
-/// `EMBER_HISTORIES` says how many; 10,000 take some minutes.
+/// `EMBER_HISTORIES` says how many for each model, and `EMBER_HISTORIES_OF` of which one; 10,000 take some minutes.
 #[test]
 fn random_histories_give_what_a_run_from_the_beginning_gives() {
-    let n = std::env::var("EMBER_HISTORIES").ok().and_then(|n| n.parse().ok()).unwrap_or(150);
-    for name in MODELS {
-        let model = load_fixture(name);
-        let mut truth = Truth { model: Arc::clone(&model), known: HashMap::new() };
-        for seed in 0..n {
-            history(&model, &mut truth, seed, 12);
-            if truth.known.len() > 20_000 {
-                truth.known.clear();
-            }
-        }
+    let n = std::env::var("EMBER_HISTORIES").ok().and_then(|n| n.parse().ok()).unwrap_or(100);
+    let only = std::env::var("EMBER_HISTORIES_OF").ok();
+    for name in MODELS.into_iter().filter(|name| only.as_deref().is_none_or(|only| only == *name)) {
+        let (model, start) = (load_fixture(name), Instant::now());
+        let kv_limit = half_the_pages(&model);
+        (0..n).for_each(|seed| history(&model, kv_limit, seed, 12));
+        println!("{name:16} {n} histories, {:.1} s", start.elapsed().as_secs_f64());
     }
 }
 
@@ -264,25 +331,94 @@ fn a_second_turn_costs_its_own_tokens_and_a_changed_one_what_lies_behind_the_sna
     assert!(other == truth.of(&[&ids[..70], &[1]].concat()));
 }
 
-#[test]
-fn a_loaded_state_can_be_rewound_without_running_all_again() {
-    let model = load_fixture("lfm2");
-    let mut context = Context::new(&model, &options(1)).unwrap();
+/// A context whose sequence 0 had a prompt of 100 tokens and an answer of 20, and all of these.
+fn after_a_turn(model: &Arc<LoadedModel>, options: &ContextOptions) -> (Context, Vec<u32>) {
+    let mut context = Context::new(model, options).unwrap();
     let ids: Vec<u32> = (0..120).map(|i| i * 29 % N_VOCAB).collect();
     decode(&mut context, 0, &ids[..100]);
     ids[100..].iter().for_each(|&id| drop(decode(&mut context, 0, &[id])));
-    let mut bytes = Vec::new();
-    context
-        .save_state(None, &mut |part| {
-            bytes.extend_from_slice(part);
-            Ok(())
-        })
-        .unwrap();
-    let mut other = Context::new(&model, &options(1)).unwrap();
-    other.load_state(None, &bytes).unwrap();
-    other.rewind(0, 105).unwrap();
-    decode(&mut other, 0, &[3]);
-    assert_eq!(other.timings().n_replay, 5, "from the end of the prompt on");
+    (context, ids)
+}
+
+/// Snapshots are part of a state: from the end of the prompt on, and from each 32 tokens within it.
+#[test]
+fn a_loaded_state_can_be_rewound_without_running_all_again() {
+    let options = ContextOptions { snapshot_distance: 32, n_seq: 2, ..options(1) };
+    for name in MODELS {
+        let model = load_fixture(name);
+        let mut truth = Truth { model: Arc::clone(&model), known: HashMap::new() };
+        let (context, ids) = after_a_turn(&model, &options);
+        for (which, n_snapshots) in [(None, None), (Some(0), None), (Some(0), Some(2))] {
+            let saved = state(&context, which);
+            for (n, n_replay) in [(105, 5), (100, 0), (99, 3), (70, 6), (63, 31), (20, 20)] {
+                let mut other =
+                    Context::new(&model, &ContextOptions { n_snapshots, ..options.clone() }).unwrap();
+                other.load_state(which, &saved).unwrap();
+                other.rewind(0, n).unwrap();
+                let logits = decode(&mut other, 0, &[3]);
+                assert!(logits == truth.of(&[&ids[..n], &[3]].concat()), "{name}, {n}");
+                // Where there is room for few snapshots the last ones stay.
+                match n_snapshots {
+                    None => assert_eq!(other.timings().n_replay, n_replay, "{name}, {n}"),
+                    Some(_) => assert!(other.timings().n_replay >= n_replay, "{name}, {n}"),
+                }
+            }
+        }
+    }
+}
+
+/// Copies share snapshots, and a state has them for each.
+#[test]
+fn a_state_file_of_copies_is_no_longer_than_a_context_takes() {
+    let options = ContextOptions { snapshot_distance: 32, n_seq: 6, n_snapshots: Some(6), ..options(1) };
+    let folder = TempFolder::new("recurrent-state");
+    let path = folder.0.join("state");
+    for name in MODELS {
+        let model = load_fixture(name);
+        let (mut context, ids) = after_a_turn(&model, &options);
+        (1..6).for_each(|to| context.copy_sequence(0, to, 110).unwrap());
+        context.save_state_file(None, &path).unwrap();
+        assert!(std::fs::metadata(&path).unwrap().len() <= context.most_state_len(), "{name}");
+        let mut other = Context::new(&model, &options).unwrap();
+        other.load_state_file(None, &path).unwrap_or_else(|e| panic!("{name}: {e}"));
+        (1..6).for_each(|seq| assert_eq!(other.tokens(seq).unwrap(), &ids[..110], "{name}"));
+        assert!(decode(&mut other, 5, &[3]) == decode(&mut context, 5, &[3]), "{name}");
+    }
+}
+
+#[test]
+fn damaged_snapshots_are_refused_and_change_nothing() {
+    let model = load_fixture("lfm2");
+    let options = ContextOptions { snapshot_distance: 32, ..options(1) };
+    let (mut context, ids) = after_a_turn(&model, &options);
+    let saved = state(&context, Some(0));
+    let at = [32, 64, 96, 100, 120];
+    let list = |numbers: &[u32]| numbers.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>();
+    let whole = list(&[&[at.len() as u32], &at[..]].concat());
+    let places: Vec<usize> =
+        (0..saved.len() - whole.len()).filter(|&i| saved[i..].starts_with(&whole)).collect();
+    let [place] = places[..] else { panic!("{places:?}") };
+    let before = bits(context.end_logits(0).unwrap());
+    let mut refused = |i: usize, number: u32| {
+        let mut bad = saved.clone();
+        bad[place + 4 * i..][..4].copy_from_slice(&number.to_le_bytes());
+        let n = bad.len() - 16;
+        let sum = xxhash_rust::xxh3::xxh3_128(&bad[..n]);
+        bad[n..].copy_from_slice(&sum.to_le_bytes());
+        let e = context.load_state(Some(0), &bad).unwrap_err();
+        assert!(matches!(e, Error::Format(_)) && e.to_string().contains("the state is damaged"), "{e}");
+        e.to_string()
+    };
+    // Too many, too few, of no token, twice, in another order, behind the end.
+    for (i, number) in [(0, 6), (0, 4), (0, u32::MAX), (1, 0), (2, 32), (3, 200), (5, 121), (5, u32::MAX)] {
+        refused(i, number);
+    }
+    assert!(refused(2, 97).contains("recurrent states of no token"));
+    assert!(bits(context.end_logits(0).unwrap()) == before && context.tokens(0).unwrap() == ids);
+    context.load_state(Some(0), &saved).unwrap();
+    context.rewind(0, 97).unwrap();
+    decode(&mut context, 0, &[3]);
+    assert_eq!(context.timings().n_replay, 1, "from 96 on");
 }
 
 #[test]

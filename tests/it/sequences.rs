@@ -1,15 +1,16 @@
 //! Sequences that share pages, are cut, copied, saved and restored, against contexts of their own that know nothing of
 //! each other: the same bits after any order of steps.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+#![allow(clippy::print_stdout, reason = "the figures are part of what the test shows")]
 
 use crate::common;
 
-use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Instant;
 
 use common::parts::Parts;
-use common::{bits, fixture, load, state};
+use common::{bits, fixture, load_fixture, state};
 use ember::backend::KvType;
 use ember::context::{Context, ContextOptions, Tokens};
 use ember::error::Error;
@@ -69,7 +70,7 @@ fn options(kv_type: KvType) -> ContextOptions {
 }
 
 /// How a sequence came to hold what it holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     Token(u32),
     /// Tokens were forgotten behind the first ones: how many stayed, how many went.
@@ -134,49 +135,72 @@ impl Text {
     }
 }
 
-/// What a context of its own makes of a text: the logits behind its last token.
+/// What a context gave behind texts, and one of its own that says what is right.
 struct Oracle {
     context: Context,
-    known: HashMap<Vec<Step>, Vec<u32>>,
+    claims: Vec<(Vec<Step>, Vec<u32>, String)>,
 }
 
 impl Oracle {
     fn new(model: &Arc<LoadedModel>, kv_type: KvType) -> Oracle {
         let n_ctx = if is_windowed(model) { LONG } else { N_CTX };
         let options = ContextOptions { n_ctx, n_seq: 1, keep_all_positions: true, ..options(kv_type) };
-        Oracle { context: Context::new(model, &options).unwrap(), known: HashMap::new() }
+        Oracle { context: Context::new(model, &options).unwrap(), claims: Vec::new() }
     }
 
-    /// Those of a token are what they were when it was run, whatever was forgotten since then.
-    fn logits(&mut self, text: &Text) -> Vec<u32> {
-        let context = &mut self.context;
-        let run = || {
-            context.rewind(0, 0).unwrap();
-            let mut logits = Vec::new();
-            for part in text.steps.chunk_by(|a, b| matches!((a, b), (Step::Token(_), Step::Token(_)))) {
-                match part[0] {
-                    Step::Shift(keep, drop) => {
-                        context.shift(0, keep, drop).unwrap();
-                        logits.drain(keep..keep + drop);
-                    }
-                    Step::Rewind(n) => {
-                        context.rewind(0, n).unwrap();
-                        logits.truncate(n);
-                    }
-                    Step::Token(_) => {
-                        let id = |step: &Step| if let Step::Token(id) = step { Some(*id) } else { None };
-                        let ids: Vec<u32> = part.iter().filter_map(id).collect();
-                        let all = vec![true; ids.len()];
-                        context.decode(Tokens { outputs: Some(&all), ..Tokens::next(&ids) }).unwrap();
-                        logits.extend((0..ids.len()).map(|i| bits(context.logits(i).unwrap())));
-                    }
-                }
-            }
-            assert_eq!(context.tokens(0).unwrap(), text.ids);
-            logits.pop().unwrap_or_default()
-        };
-        self.known.entry(text.steps.clone()).or_insert_with(run).clone()
+    /// `logits` are said to be those behind `text`.
+    fn claim(&mut self, text: &Text, logits: &[f32], at: &str) {
+        self.claims.push((text.steps.clone(), bits(logits), at.to_owned()));
     }
+
+    /// Goes through the steps of each text that is the beginning of no other one. The logits of a token are what they were when it
+    /// was run, whatever was forgotten since then.
+    fn check(&mut self) {
+        self.claims.sort();
+        self.claims.dedup_by(|a, b| (&a.0, &a.1) == (&b.0, &b.1));
+        let mut longest: &[Step] = &[];
+        // Behind each number of steps of it.
+        let mut expected: Vec<Option<Vec<u32>>> = Vec::new();
+        // Behind a text come all that begin with it.
+        for (steps, logits, at) in self.claims.iter().rev() {
+            if !longest.starts_with(steps) {
+                longest = steps;
+                expected = behind_each(&mut self.context, steps);
+            }
+            assert!(expected[steps.len() - 1].as_ref() == Some(logits), "{at}");
+        }
+        self.claims.clear();
+    }
+}
+
+/// The logits at the end of the sequence behind each of `steps`, if it is not empty.
+fn behind_each(context: &mut Context, steps: &[Step]) -> Vec<Option<Vec<u32>>> {
+    context.rewind(0, 0).unwrap();
+    let (mut logits, mut behind) = (Vec::new(), Vec::new());
+    for part in steps.chunk_by(|a, b| matches!((a, b), (Step::Token(_), Step::Token(_)))) {
+        match part[0] {
+            Step::Shift(keep, drop) => {
+                context.shift(0, keep, drop).unwrap();
+                logits.drain(keep..keep + drop);
+                behind.push(logits.last().cloned());
+            }
+            Step::Rewind(n) => {
+                context.rewind(0, n).unwrap();
+                logits.truncate(n);
+                behind.push(logits.last().cloned());
+            }
+            Step::Token(_) => {
+                let id = |step: &Step| if let Step::Token(id) = step { Some(*id) } else { None };
+                let ids: Vec<u32> = part.iter().filter_map(id).collect();
+                let all = vec![true; ids.len()];
+                context.decode(Tokens { outputs: Some(&all), ..Tokens::next(&ids) }).unwrap();
+                let of = |i: usize| bits(context.logits(i).unwrap());
+                logits.extend((0..ids.len()).map(of));
+                behind.extend((0..ids.len()).map(|i| Some(of(i))));
+            }
+        }
+    }
+    behind
 }
 
 /// A random life of a context, told by `seed`.
@@ -208,8 +232,8 @@ fn live(model: &Arc<LoadedModel>, oracle: &mut Oracle, options: &ContextOptions,
                     Ok(()) => {
                         texts = grown;
                         for i in (0..n).filter(|&i| outputs[i]) {
-                            let expected = oracle.logits(&texts[seqs[i] as usize]);
-                            assert!(bits(context.logits(i).unwrap()) == expected, "{at}");
+                            let text = &texts[seqs[i] as usize];
+                            oracle.claim(text, context.logits(i).unwrap(), &at);
                         }
                     }
                     Err(Error::ContextFull(_)) => {
@@ -307,8 +331,7 @@ fn live(model: &Arc<LoadedModel>, oracle: &mut Oracle, options: &ContextOptions,
                         for &id in &ids[1..n_taken] {
                             assert!(context.advance(seq, id), "{at}");
                             texts[seq as usize].push(id);
-                            let expected = oracle.logits(&texts[seq as usize]);
-                            assert!(bits(context.end_logits(seq).unwrap()) == expected, "{at}");
+                            oracle.claim(&texts[seq as usize], context.end_logits(seq).unwrap(), &at);
                         }
                         let other = ids[n_taken] + 1;
                         assert!(!context.advance(seq, other), "{at}");
@@ -326,10 +349,11 @@ fn live(model: &Arc<LoadedModel>, oracle: &mut Oracle, options: &ContextOptions,
         for (seq, text) in (0..).zip(&texts) {
             assert_eq!(context.tokens(seq).unwrap(), text.ids, "{at}");
             if let Ok(logits) = context.end_logits(seq) {
-                assert!(bits(logits) == oracle.logits(text), "{at}");
+                oracle.claim(text, logits, &at);
             }
         }
     }
+    oracle.check();
     // No page was lost.
     for seq in 0..N_SEQ {
         context.rewind(seq, 0).unwrap();
@@ -341,17 +365,18 @@ fn live(model: &Arc<LoadedModel>, oracle: &mut Oracle, options: &ContextOptions,
     }
 }
 
-fn lives(model: &Arc<LoadedModel>, n_ctx: usize, n: u64) {
-    for kv_type in [KvType::F16, KvType::Q8_0, KvType::I16] {
-        if !common::kv_layers(model).iter().all(|heads| heads.takes(kv_type)) {
-            continue;
-        }
+/// `n` lives, with each kind of cache that the model takes.
+fn lives(name: &str, model: &Arc<LoadedModel>, n_ctx: usize, n: u64) {
+    let start = Instant::now();
+    let takes = |kv_type: &KvType| common::kv_layers(model).iter().all(|heads| heads.takes(*kv_type));
+    let kv_types: Vec<KvType> = [KvType::F16, KvType::Q8_0, KvType::I16].into_iter().filter(takes).collect();
+    for &kv_type in &kv_types {
         let mut oracle = Oracle::new(model, kv_type);
         let all = ContextOptions { n_ctx, n_batch: 64, ..options(kv_type) };
         let bytes = Context::new(model, &all).unwrap().memory().0;
         // The second has pages for two sequences at full length.
         let few = ContextOptions { kv_limit: Some(bytes * 2 / u64::from(N_SEQ)), ..all.clone() };
-        for seed in 0..n {
+        for seed in 0..n.div_ceil(kv_types.len() as u64) {
             let options = if seed % 2 == 0 { &all } else { &few };
             live(
                 model,
@@ -361,42 +386,49 @@ fn lives(model: &Arc<LoadedModel>, n_ctx: usize, n: u64) {
             );
         }
     }
+    println!("{name:16} {n} lives, caches {kv_types:?}, {:.1} s", start.elapsed().as_secs_f64());
 }
 
 #[test]
 fn shared_pages_give_the_bits_of_contexts_that_share_nothing() {
-    lives(&model(), N_CTX, 400);
+    lives("plain", &model(), N_CTX, 1200);
 }
 
 #[test]
 fn pages_given_back_behind_windows_change_no_bits() {
-    lives(&windowed(), LONG, 200);
+    lives("windows", &windowed(), LONG, 600);
 }
 
 #[test]
 fn layers_with_and_without_a_window_share_sequences_and_no_pages() {
     assert_eq!(mixed().info().windows.len(), 2);
-    lives(&mixed(), LONG, 200);
+    lives("some windows", &mixed(), LONG, 600);
 }
 
 /// Latent vectors in place of keys and values, layers that read those of others, sinks, heads of two lengths, several streams.
 #[test]
 fn every_kind_of_layer_shares_pages() {
     for (name, n_ctx) in KINDS {
-        lives(&load(&fixture(&format!("models/{name}.gguf"))), n_ctx, 30);
+        lives(name, &load_fixture(name), n_ctx, 60);
     }
 }
 
-/// `cargo test --release --test it -- --ignored sequences::`
+/// `EMBER_LIVES_OF` says which kind of layers, by the name that is printed: all without it.
+///
+/// `cargo test --release --test it -- --ignored --nocapture sequences::`
 #[test]
 #[ignore = "takes minutes"]
 fn shared_pages_give_the_bits_of_contexts_that_share_nothing_at_length() {
-    lives(&model(), N_CTX, 10_000);
-    lives(&windowed(), LONG, 5_000);
-    lives(&mixed(), LONG, 5_000);
-    for (name, n_ctx) in KINDS {
-        lives(&load(&fixture(&format!("models/{name}.gguf"))), n_ctx, 3_334);
-    }
+    let only = std::env::var("EMBER_LIVES_OF").ok();
+    let lives = |name: &str, model: &Arc<LoadedModel>, n_ctx: usize| {
+        if only.as_deref().is_none_or(|only| only == name) {
+            lives(name, model, n_ctx, 10_000);
+        }
+    };
+    lives("plain", &model(), N_CTX);
+    lives("windows", &windowed(), LONG);
+    lives("some windows", &mixed(), LONG);
+    KINDS.iter().for_each(|(name, n_ctx)| lives(name, &load_fixture(name), *n_ctx));
 }
 
 #[test]

@@ -47,7 +47,7 @@ BASES = {
     "stablelm": "stablelm-parallel-qknorm", "olmo2": "olmo2", "smollm3": "smollm3", "granite": "granite", "granitemoe": "granitemoe-5-2", "granitemoeshared": "granitemoe-7-3",
     "lfm2": "lfm2-long", "lfm2_moe": "lfm2moe-7-3", "qwen3_next": "qwen3next-old", "qwen3_5_text": "qwen35-list",
     "qwen3_5": "qwen35-list", "qwen3_5_moe_text": "qwen35moe-7-3", "qwen3_5_moe": "qwen35moe-7-3",
-    "qwen2_vl": "qwen2vl", "qwen2_5_vl": "qwen25vl", "qwen3_vl": "qwen3vl", "gpt_oss": "gpt-oss", "ministral3": "ministral3", "mistral3": "ministral3", "deepseek_v2": "deepseek2-groups", "glm4_moe_lite": "deepseek2-sigmoid", "gemma4_text": "gemma4-shared", "gemma4": "gemma4-shared", "gemma3n_text": "gemma3n", "gemma3n": "gemma3n",
+    "qwen2_vl": "qwen2vl", "qwen2_5_vl": "qwen25vl", "qwen3_vl": "qwen3vl", "qwen3_vl_moe": "qwen3vlmoe-7-3", "gpt_oss": "gpt-oss", "ministral3": "ministral3", "mistral3": "ministral3", "deepseek_v2": "deepseek2-groups", "deepseek_v3": "deepseek2-v3", "glm4_moe_lite": "deepseek2-sigmoid", "gemma4_text": "gemma4-shared", "gemma4": "gemma4-shared", "gemma3n_text": "gemma3n", "gemma3n": "gemma3n",
     "modernbert": "modern-bert", "eurobert": "eurobert", "jina_embeddings_v3": "jina-bert-v3", "xlm-roberta": "xlm-roberta", "roberta": "xlm-roberta",
     "camembert": "xlm-roberta", "distilbert": "distilbert", "mpnet": "mpnet", "granitemoehybrid": "granitehybrid", "nemotron_h": "nemotron-h",
     "lfm3": "lfm3", "mamba": "mamba", "falcon_mamba": "mamba-norms", "mpt": "mpt", "cohere": "command-r-plus", "dots1": "dots1", "hunyuan_v1_dense": "hunyuan-dense",
@@ -55,7 +55,8 @@ BASES = {
 }
 # Models that see, whose part about language is driven; and the class of that part.
 WRAPPERS = {"gemma3": "gemma3_text", "qwen3_5": "qwen3_5_text", "qwen3_5_moe": "qwen3_5_moe_text",
-            "qwen2_vl": "qwen2_vl_text", "qwen2_5_vl": "qwen2_5_vl_text", "qwen3_vl": "qwen3_vl_text", "mistral3": "ministral3", "gemma4": "gemma4_text",
+            "qwen2_vl": "qwen2_vl_text", "qwen2_5_vl": "qwen2_5_vl_text", "qwen3_vl": "qwen3_vl_text",
+            "qwen3_vl_moe": "qwen3_vl_moe_text", "mistral3": "ministral3", "gemma4": "gemma4_text",
             "gemma3n": "gemma3n_text"}
 # What is set in that folder before, since `transformers` 5.24 fails on YaRN beside a `head_dim` that is null.
 OVERRIDES = {"mixtral": {"head_dim": 8}, "roberta": {"model_type": "roberta", "architectures": ["RobertaModel"]},
@@ -70,6 +71,7 @@ LEGACY = {
     "gemma3": ["rope_local_base_freq", "sliding_window_pattern"],
     "gemma2": ["hidden_act", "sliding_window_pattern"],
     "deepseek_v2": ["moe_layer_freq", "scoring_func", "aux_loss_alpha", "seq_aux"],
+    "deepseek_v3": ["moe_layer_freq", "scoring_func", "topk_method", "num_nextn_predict_layers", "num_local_experts", "aux_loss_alpha", "seq_aux"],
     "glm4_moe_lite": ["first_k_dense_replace", "num_nextn_predict_layers", "topk_method", "num_local_experts"],
     "gemma4_text": ["global_head_dim", "num_global_key_value_heads"],
     "granitemoehybrid": ["layers_block_type", "normalization_function"],

@@ -29,10 +29,10 @@ DEFAULT_OUTPUT = Path(__file__).resolve().parents[1] / "fixtures" / "hf"
 SAME = ["llama-yarn", "llama-window", "llama-moe-4-2", "qwen2-tied", "qwen3-tied", "qwen3moe-8-2", "gemma", "gemma2",
         "gemma3", "gpt2-untied", "bert", "nomic-bert", "phi2", "phi3-longrope-short", "phimoe-longrope", "phimoe-window", "gptneox-sequential",
         "starcoder2-window", "stablelm-parallel-qknorm", "olmo2", "smollm3", "granite", "granitemoe-7-3", "granitemoe-5-2", "lfm2", "lfm2-long", "lfm3", "lfm2moe-7-3", "lfm2moe-5-2",
-        "qwen35-list", "qwen35moe-7-3", "qwen3next-7-3", "qwen3next-old", "qwen2vl", "qwen25vl", "qwen3vl", "gpt-oss", "ministral3",
+        "qwen35-list", "qwen35moe-7-3", "qwen3next-7-3", "qwen3next-old", "qwen2vl", "qwen25vl", "qwen3vl", "qwen3vlmoe-7-3", "gpt-oss", "ministral3",
         "ministral3-stretched", "granitehybrid", "granitehybrid-dense", "nemotron-h", "mamba", "mamba-norms",
         "gemma4-shared", "gemma4-keys", "gemma4-experts", "gemma3n", "gemma3n-three",
-        "deepseek2-lite", "deepseek2-groups", "deepseek2-sigmoid",
+        "deepseek2-lite", "deepseek2-groups", "deepseek2-sigmoid", "deepseek2-v3",
         "modern-bert", "eurobert", "gemma-embedding", "jina-bert-v2", "jina-bert-v2-code", "jina-bert-v3", "nomic-bert-moe-bias", "xlm-roberta",
         "distilbert", "mpnet", "mpt", "command-r-plus", "dots1", "hunyuan-dense", "hunyuan-moe", "ernie4_5", "ernie4_5-moe"]
 

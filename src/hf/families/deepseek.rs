@@ -1,4 +1,4 @@
-//! DeepSeek V2 and GLM-4.7-Flash: latent attention, and experts but for the first layers.
+//! DeepSeek V2 and V3, and GLM-4.7-Flash: latent attention, and experts but for the first layers.
 #![forbid(unsafe_code)]
 
 use crate::error::{Error, Result};
@@ -55,9 +55,12 @@ const DEEPSEEK_V2: Family = Family {
     keys: deepseek,
 };
 
-/// DeepSeek V2, and GLM-4.7-Flash.
-pub const FAMILIES: &[Family] =
-    &[DEEPSEEK_V2, Family { model_type: "glm4_moe_lite", keys: glm, ..DEEPSEEK_V2 }];
+/// DeepSeek V2 and V3, and GLM-4.7-Flash.
+pub const FAMILIES: &[Family] = &[
+    DEEPSEEK_V2,
+    Family { model_type: "deepseek_v3", keys: deepseek_v3, ..DEEPSEEK_V2 },
+    Family { model_type: "glm4_moe_lite", keys: glm, ..DEEPSEEK_V2 },
+];
 
 /// What a class has where the configuration does not say.
 struct Defaults {
@@ -105,6 +108,43 @@ fn deepseek(config: &Config<'_>, out: &mut Keys) -> Result<()> {
     }
 }
 
+fn deepseek_v3(config: &Config<'_>, out: &mut Keys) -> Result<()> {
+    let defaults = Defaults {
+        q_rank: 1536,
+        nope: 128,
+        value: 128,
+        n_expert: 256,
+        n_shared: 1,
+        n_used: None,
+        width: 2048,
+        scale: 2.5,
+        rope: WHOLE_HEADS,
+    };
+    shared(config, out, &defaults)?;
+    const DENSE: &str = "first_k_dense_replace";
+    let n_dense = config.u32(&[DENSE])?.unwrap_or(3);
+    out.set("leading_dense_block_count", n_dense.min(config.count(N_LAYER)?));
+    const NORM: &str = "norm_topk_prob";
+    out.set("expert_weights_norm", config.bool(NORM)?.unwrap_or(!config.is_null(NORM)));
+    sigmoids(config, out, (8, 4))?;
+    out.n_next = config.u32(&["num_nextn_predict_layers", "num_mtp_layers"])?.unwrap_or(1) as usize;
+    Ok(())
+}
+
+/// Shares that are sigmoids, of experts in groups; `groups`: how many there are and are used where the configuration does not say.
+fn sigmoids(config: &Config<'_>, out: &mut Keys, groups: (u32, u32)) -> Result<()> {
+    const ADJACENT: &str = "rope_interleave";
+    config.expect_bool(ADJACENT, true)?;
+    if config.is_null(ADJACENT) {
+        return Err(config.unsupported(ADJACENT, "null", "true"));
+    }
+    out.set("expert_gating_func", 2u32);
+    let group = |key: &str, default| Ok::<_, Error>(config.optional_count(&[key])?.unwrap_or(default));
+    out.set("expert_group_count", group("n_group", groups.0)?);
+    out.set("expert_group_used_count", group("topk_group", groups.1)?);
+    Ok(())
+}
+
 fn glm(config: &Config<'_>, out: &mut Keys) -> Result<()> {
     let defaults = Defaults {
         q_rank: 768,
@@ -118,7 +158,6 @@ fn glm(config: &Config<'_>, out: &mut Keys) -> Result<()> {
         rope: WHOLE_HEADS.part(1.0),
     };
     shared(config, out, &defaults)?;
-    config.expect_bool("rope_interleave", true)?;
     const LAYERS: &str = "mlp_layer_types";
     let n_layer = config.count(N_LAYER)?;
     let n_dense = match layer_kinds(config, LAYERS, None, &[("dense", false), ("sparse", true)])? {
@@ -137,11 +176,8 @@ fn glm(config: &Config<'_>, out: &mut Keys) -> Result<()> {
         }
     };
     out.set("leading_dense_block_count", n_dense.min(n_layer));
-    out.set("expert_gating_func", 2u32);
     out.set("expert_weights_norm", config.bool("norm_topk_prob")?.unwrap_or(true));
-    let group = |key: &str| Ok::<_, Error>(config.optional_count(&[key])?.unwrap_or(1));
-    out.set("expert_group_count", group("n_group")?);
-    out.set("expert_group_used_count", group("topk_group")?);
+    sigmoids(config, out, (1, 1))?;
     // Layers behind the others predict further tokens.
     out.n_next = config.u32(&["num_nextn_predict_layers"])?.unwrap_or(0) as usize;
     Ok(())

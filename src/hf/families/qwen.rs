@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::hf::config::Config;
 use crate::hf::family::When::{Always, If, Never};
 use crate::hf::family::{Family, Head, Keys, Name, rms_norm_sizes};
-use crate::hf::layout::Change::{Flatten, Same, Stack};
+use crate::hf::layout::Change::{Flatten, Same, Stack, TransposeUnless};
 use crate::hf::names::{
     ATTENTION, ATTENTION_BIASES, ENDS, GATED, MODEL, PRE_NORMS, QK_NORMS, ROTARY_BUFFERS, VISUAL, WRAPPED,
 };
@@ -17,6 +17,12 @@ const EXPERTS: &[Name] = &[
     ("layers.{}.mlp.experts.{}.gate_proj", "blk.{}.ffn_gate_exps", Stack),
     ("layers.{}.mlp.experts.{}.up_proj", "blk.{}.ffn_up_exps", Stack),
     ("layers.{}.mlp.experts.{}.down_proj", "blk.{}.ffn_down_exps", Stack),
+];
+/// All experts in one tensor, stored with the inputs first as they were published, or with the outputs first.
+const JOINT_EXPERTS: &[Name] = &[
+    ("layers.{}.mlp.gate", "blk.{}.ffn_gate_inp", Same),
+    ("layers.{}.mlp.experts.gate_up_proj", "blk.{}.ffn_gate_up_exps", TransposeUnless(2)),
+    ("layers.{}.mlp.experts.down_proj", "blk.{}.ffn_down_exps", TransposeUnless(1)),
 ];
 /// The expert that every token takes.
 pub const SHARED_EXPERT: &[Name] = &[
@@ -73,6 +79,15 @@ pub const FAMILIES: &[Family] = &[
         ..QWEN3
     },
     Family {
+        model_type: "qwen3_vl_moe",
+        architecture: "qwen3vlmoe",
+        prefixes: WRAPPED,
+        names: &[ENDS, PRE_NORMS, ATTENTION, QK_NORMS, JOINT_EXPERTS],
+        ignored: VISUAL,
+        keys: mixture_vl,
+        ..QWEN3
+    },
+    Family {
         model_type: "qwen2_moe",
         architecture: "qwen2moe",
         prefixes: MODEL,
@@ -121,6 +136,19 @@ fn keys_qwen3_vl(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
 
 fn mixture(config: &Config<'_>, out: &mut Keys) -> Result<()> {
     keys(config, out)?;
+    experts(config, out)?;
+    out.set("expert_weights_norm", config.bool("norm_topk_prob")?.unwrap_or(false));
+    Ok(())
+}
+
+/// As [`keys_qwen3_vl`], with experts whose shares are always normalised.
+fn mixture_vl(config: &Config<'_>, out: &mut Keys) -> Result<()> {
+    keys_qwen3_vl(config, out)?;
+    experts(config, out)
+}
+
+/// In every layer.
+fn experts(config: &Config<'_>, out: &mut Keys) -> Result<()> {
     const STEP: &str = "decoder_sparse_step";
     if let Some(found) = config.u32(&[STEP])?.filter(|found| *found != 1) {
         return Err(config.unsupported(STEP, &found.to_string(), "1"));
@@ -131,7 +159,6 @@ fn mixture(config: &Config<'_>, out: &mut Keys) -> Result<()> {
     out.set("expert_count", config.require_u32(&["num_experts", "num_local_experts"])?);
     out.set("expert_used_count", config.require_u32(&["num_experts_per_tok"])?);
     out.set("expert_feed_forward_length", config.require_u32(&["moe_intermediate_size"])?);
-    out.set("expert_weights_norm", config.bool("norm_topk_prob")?.unwrap_or(false));
     Ok(())
 }
 
