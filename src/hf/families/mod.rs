@@ -25,6 +25,7 @@ mod qwen3next;
 mod smollm3;
 mod stablelm;
 mod starcoder2;
+mod t5;
 
 use super::config::Config;
 use super::family::{Family, Head};
@@ -33,7 +34,7 @@ use crate::gguf::quoted;
 
 /// Every family.
 pub fn all() -> impl Iterator<Item = &'static Family> {
-    const FAMILIES: [&[Family]; 24] = [
+    const FAMILIES: [&[Family]; 25] = [
         llama::FAMILIES,
         qwen::FAMILIES,
         deepseek::FAMILIES,
@@ -58,6 +59,7 @@ pub fn all() -> impl Iterator<Item = &'static Family> {
         eurobert::FAMILIES,
         jina::FAMILIES,
         mpnet::FAMILIES,
+        t5::FAMILIES,
     ];
     FAMILIES.into_iter().flatten()
 }
