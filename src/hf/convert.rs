@@ -73,6 +73,13 @@ pub fn convert(
             of_head.or_else(|| names::meaning(family, name)).ok_or_else(|| unknown(name, family))?;
         let Meaning::Tensor { name: gguf, change, part, when } = meaning else { continue };
         check_layer(&gguf, name, config, n_layer)?;
+        if keys.shadowed.iter().any(|(own, other)| own == name && stored.contains_key(*other)) {
+            continue;
+        }
+        if let Some((_, key)) = keys.absent.iter().find(|(pattern, _)| names::fits(pattern, name)) {
+            left_out.add(Some(key), name);
+            continue;
+        }
         let when = match keys.unused.iter().find(|(unused, _)| *unused == gguf) {
             Some((_, key)) => When::Unless(key, false),
             None => when,
@@ -136,6 +143,7 @@ const OUTPUT_BIAS: &str = "output.bias";
 
 /// The layer that a tensor is of.
 fn layer_of(gguf: &str) -> Option<usize> {
+    let gguf = gguf.strip_prefix("enc.").unwrap_or(gguf);
     gguf.strip_prefix("blk.")?.split_once('.')?.0.parse().ok()
 }
 
@@ -152,7 +160,11 @@ fn check_layer(gguf: &str, stored: &str, config: &Config<'_>, n_layer: Option<us
         Some((layer, n_layer)) if layer >= n_layer => Err(Error::Format(format!(
             "the tensor {} is of layer {layer}, but the key {} is {n_layer}",
             quoted(stored.as_bytes()),
-            N_LAYER.iter().chain(&["n_layers"]).find_map(|key| config.place(key)).unwrap_or_default()
+            N_LAYER
+                .iter()
+                .chain(&["n_layers", "num_layers"])
+                .find_map(|key| config.place(key))
+                .unwrap_or_default()
         ))),
         _ => Ok(()),
     }
@@ -189,8 +201,13 @@ impl<'a> LeftOut<'a> {
             When::Unless(key, default) if !config.bool(key)?.unwrap_or(default) => return Ok(false),
             When::If(key, _) | When::Unless(key, _) => Some(key),
         };
-        self.0.entry(key).or_insert((0, name)).0 += 1;
+        self.add(key, name);
         Ok(true)
+    }
+
+    /// Notes that the tensor `name` is left out, as the key says.
+    fn add(&mut self, key: Option<&'static str>, name: &'a str) {
+        self.0.entry(key).or_insert((0, name)).0 += 1;
     }
 
     fn warn(&self, family: &Family) {

@@ -76,6 +76,10 @@ pub struct Keys {
     pub mixer_epsilon: Option<f32>,
     /// Tensors, under their GGUF names, that the class does not have, and the key that says so.
     pub unused: Vec<(String, &'static str)>,
+    /// Tensors as they are called in the folder, as in [`Family::conditions`], that the class does not have, and the key that says so.
+    pub absent: Vec<(&'static str, &'static str)>,
+    /// A tensor of the folder, and the one that takes its place where that is there, too.
+    pub shadowed: Vec<(&'static str, &'static str)>,
     /// Tensors that it has, where others do not and may go without.
     pub required: Vec<String>,
     /// Layers behind the others, which predict further tokens.
@@ -98,6 +102,8 @@ impl Keys {
             least_time_step: 0.0,
             mixer_epsilon: None,
             unused: Vec::new(),
+            absent: Vec::new(),
+            shadowed: Vec::new(),
             required: Vec::new(),
             n_next: 0,
             skipped_positions: 0,

@@ -141,8 +141,11 @@ pub fn meaning(family: &Family, name: &str) -> Option<Meaning> {
         _ => part,
     });
     let pattern = parts.collect::<Vec<_>>().join(".");
-    let (_, gguf, change) =
-        family.names.iter().flat_map(|names| names.iter()).find(|(hf, ..)| *hf == pattern)?;
+    // Of T5 the second number says which block of a layer it is.
+    let first = stem.split('.').find(|part| number(part).is_some()).unwrap_or_default();
+    let by_first = stem.replacen(&format!(".{first}."), ".{}.", 1);
+    let is_it = |hf: &str| hf == pattern || hf == by_first;
+    let (_, gguf, change) = family.names.iter().flat_map(|names| names.iter()).find(|(hf, ..)| is_it(hf))?;
     let part = if n_numbers < 2 && !gguf.contains("{}") { numbers[0] } else { numbers[1] };
     let name = format!("{}{suffix}", gguf.replace("{}", &numbers[0].to_string()));
     let whole = format!("{pattern}{suffix}");
@@ -158,7 +161,7 @@ pub fn layer(family: &Family, name: &str) -> Option<usize> {
 }
 
 /// Whether `name` is `pattern`, begins with it (`a.*`) or ends with it (`*.a`).
-fn fits(pattern: &str, name: &str) -> bool {
+pub fn fits(pattern: &str, name: &str) -> bool {
     match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
         (Some(end), _) => name.ends_with(end),
         (_, Some(start)) => name.starts_with(start),

@@ -50,7 +50,11 @@ pub(super) fn read(files: &TokenizerFiles<'_>, looks: Looks<'_>) -> Result<Token
         class.map_or(own, |class| of_class(class, &config))
     };
     let mut expressions = Expressions::new();
-    let normalizer = part(file.normalizer.tree()?, Class::normalizer);
+    let own = file.normalizer.tree()?;
+    let normalizer = match class {
+        None => own,
+        Some(class) => class.normalizer(&config, own),
+    };
     let normalizer = json_parts::normalizer(&normalizer, &mut expressions)?;
     let pre = part(own_pre, Class::pre_tokenizer);
     let PreParts { pre, byte_level } = json_parts::pre_tokenizer(&pre, &mut expressions)?;
@@ -226,14 +230,15 @@ fn read_roles(
     let (prefix, suffix) = match class {
         None => json_parts::frame(&file.post_processor.tree()?)?,
         Some(class) if class.keeps_frame() => json_parts::frame(&file.post_processor.tree()?)?,
-        Some(Class::Bert) => {
-            let frame = |role: &str| {
+        Some(class) => {
+            let frame = |role: Option<&str>| {
+                let Some(role) = role else { return Ok(Vec::new()) };
                 let missing = || Error::Format(format!("the token of {role:?} is not in the tokenizer.json"));
                 found(vocab, role).map(|id| vec![id]).ok_or_else(missing)
             };
-            (frame("cls_token")?, frame("sep_token")?)
+            let [prefix, suffix] = class.frame();
+            (frame(prefix)?, frame(suffix)?)
         }
-        Some(_) => (Vec::new(), Vec::new()),
     };
     if let Some(&id) = prefix.iter().chain(&suffix).find(|&&id| id as usize >= vocab.len()) {
         let n = vocab.len();

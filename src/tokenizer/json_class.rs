@@ -17,6 +17,8 @@ pub(super) enum Class {
     Qwen2,
     Gemma,
     Llama,
+    XlmRoberta,
+    T5,
 }
 
 /// What `AutoTokenizer` makes of a name in "tokenizer_class".
@@ -27,6 +29,8 @@ const CLASSES: &[(&str, Class)] = &[
     ("Qwen2Tokenizer", Class::Qwen2),
     ("GemmaTokenizer", Class::Gemma),
     ("LlamaTokenizer", Class::Llama),
+    ("XLMRobertaTokenizer", Class::XlmRoberta),
+    ("T5Tokenizer", Class::T5),
 ];
 
 /// What `AutoTokenizer` takes for a model type: a class, or (`None`) the `tokenizer.json` as it is.
@@ -45,6 +49,10 @@ const MODEL_TYPES: &[(&str, Option<Class>)] = &[
     ("gemma2", Some(Class::Gemma)),
     ("gemma3_text", Some(Class::Gemma)),
     ("gemma3", Some(Class::Gemma)),
+    ("xlm-roberta", Some(Class::XlmRoberta)),
+    ("t5", Some(Class::T5)),
+    ("mt5", Some(Class::T5)),
+    ("umt5", None),
     ("mistral", None),
     ("mixtral", None),
     ("phi3", None),
@@ -76,7 +84,11 @@ impl Class {
 
     /// The kind of model that the class builds.
     fn kind(self) -> &'static str {
-        if self == Class::Bert { "WordPiece" } else { "BPE" }
+        match self {
+            Class::Bert => "WordPiece",
+            Class::XlmRoberta | Class::T5 => "Unigram",
+            _ => "BPE",
+        }
     }
 
     /// Whether the class builds a model of this kind.
@@ -90,7 +102,7 @@ impl Class {
 
     /// Refuses a `tokenizer.json` of another kind, and a setting that Ember does not know.
     pub(super) fn check(self, config: &ConfigFile, found: &'static str, byte_level: bool) -> Result<()> {
-        if self == Class::Qwen2 && config.add_prefix_space == Some(true) {
+        if self == Class::Qwen2 && self.takes(found, byte_level) && config.add_prefix_space == Some(true) {
             return Err(Error::Unsupported(
                 "the tokenizer_config.json: the key \"add_prefix_space\" is true, which is not supported for Qwen2Tokenizer"
                     .into(),
@@ -110,7 +122,17 @@ impl Class {
 
     /// Whether the class takes a text's frame from the `tokenizer.json`.
     pub(super) fn keeps_frame(self) -> bool {
-        !matches!(self, Class::Bert | Class::GptNeoX)
+        !matches!(self, Class::Bert | Class::GptNeoX | Class::XlmRoberta | Class::T5)
+    }
+
+    /// The roles of the tokens before and behind a text, where it does not.
+    pub(super) fn frame(self) -> [Option<&'static str>; 2] {
+        match self {
+            Class::Bert => [Some("cls_token"), Some("sep_token")],
+            Class::XlmRoberta => [Some("bos_token"), Some("eos_token")],
+            Class::T5 => [None, Some("eos_token")],
+            _ => [None, None],
+        }
     }
 
     /// The text of a token with a role where the configuration has none.
@@ -124,7 +146,11 @@ impl Class {
             (Class::Gpt2 | Class::GptNeoX, "unk_token" | "bos_token" | "eos_token") => "<|endoftext|>",
             (Class::GptNeoX, "pad_token") => "<|padding|>",
             (Class::Qwen2, "unk_token" | "eos_token" | "pad_token") => "<|endoftext|>",
-            (Class::Gemma | Class::Llama, "unk_token") => "<unk>",
+            (Class::Gemma | Class::Llama | Class::XlmRoberta | Class::T5, "unk_token") => "<unk>",
+            (Class::XlmRoberta, "bos_token" | "cls_token") => "<s>",
+            (Class::XlmRoberta, "eos_token" | "sep_token") | (Class::T5, "eos_token") => "</s>",
+            (Class::XlmRoberta | Class::T5, "pad_token") => "<pad>",
+            (Class::XlmRoberta, "mask_token") => "<mask>",
             (Class::Gemma, "bos_token") => "<bos>",
             (Class::Gemma, "eos_token") => "<eos>",
             (Class::Gemma, "pad_token") => "<pad>",
@@ -135,8 +161,8 @@ impl Class {
         })
     }
 
-    /// The normalizer, as a `tokenizer.json` has it.
-    pub(super) fn normalizer(self, config: &ConfigFile) -> Value {
+    /// The normalizer, as a `tokenizer.json` has it, whose own is `own`.
+    pub(super) fn normalizer(self, config: &ConfigFile, own: Value) -> Value {
         match self {
             Class::Bert => json!({
                 "type": "BertNormalizer",
@@ -148,6 +174,7 @@ impl Class {
             Class::GptNeoX | Class::Qwen2 => json!({ "type": "NFC" }),
             Class::Gemma => json!({ "type": "Replace", "pattern": { "String": " " }, "content": "▁" }),
             Class::Gpt2 | Class::Llama => Value::Null,
+            Class::XlmRoberta | Class::T5 => charsmap(own),
         }
     }
 
@@ -178,7 +205,18 @@ impl Class {
                 };
                 json!({ "type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": false })
             }
+            Class::XlmRoberta | Class::T5 => {
+                json!({ "type": "Sequence", "pretokenizers": [{ "type": "WhitespaceSplit" }, self.metaspace(config)] })
+            }
         }
+    }
+
+    /// What begins words with a sign.
+    fn metaspace(self, config: &ConfigFile) -> Value {
+        let is_false = config.add_prefix_space == Some(false) || config.null_prefix_space;
+        let never = self == Class::XlmRoberta && is_false;
+        let scheme = if never { "never" } else { "always" };
+        json!({ "type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": true })
     }
 
     /// The decoder.
@@ -186,6 +224,7 @@ impl Class {
         match self {
             Class::Bert => json!({ "type": "WordPiece", "prefix": "##", "cleanup": true }),
             Class::Gpt2 | Class::GptNeoX | Class::Qwen2 => json!({ "type": "ByteLevel" }),
+            Class::XlmRoberta | Class::T5 => self.metaspace(config),
             Class::Gemma | Class::Llama => {
                 let spaces = json!({ "type": "Replace", "pattern": { "String": "▁" }, "content": " " });
                 let mut all = vec![spaces, json!({ "type": "ByteFallback" }), json!({ "type": "Fuse" })];
@@ -207,10 +246,30 @@ impl Class {
         ModelSettings {
             kind: Some(self.kind().into()),
             unk_token: unk.filter(|_| matches!(self, Class::Bert | Class::Gemma)).map(str::to_owned),
+            unk_id: match self {
+                Class::XlmRoberta => Some(3),
+                Class::T5 => Some(2),
+                _ => None,
+            },
             byte_fallback: Some(pieces),
             fuse_unk: Some(pieces),
             continuing_subword_prefix: (self == Class::Bert).then(|| "##".into()),
             ..ModelSettings::default()
         }
+    }
+}
+
+/// The first table that normalizes texts among the parts of a `tokenizer.json`'s normalizer: these classes keep no other part.
+fn charsmap(own: Value) -> Value {
+    let is_table = |part: &Value| part.get("type").and_then(Value::as_str) == Some("Precompiled");
+    match own {
+        Value::Object(mut parts) if parts.get("type").and_then(Value::as_str) == Some("Sequence") => {
+            match parts.remove("normalizers") {
+                Some(Value::Array(list)) => list.into_iter().find(is_table).unwrap_or(Value::Null),
+                _ => Value::Null,
+            }
+        }
+        own if is_table(&own) => own,
+        _ => Value::Null,
     }
 }

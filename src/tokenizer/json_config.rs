@@ -26,6 +26,8 @@ pub(super) struct ConfigFile {
     pub(super) strip_accents: Option<bool>,
     pub(super) tokenize_chinese_chars: Option<bool>,
     pub(super) add_prefix_space: Option<bool>,
+    /// Whether it is there and null, which is false to some classes.
+    pub(super) null_prefix_space: bool,
     pub(super) legacy: Option<bool>,
     pub(super) split_special_tokens: Option<bool>,
     pub(super) fix_mistral_regex: Option<bool>,
@@ -102,12 +104,15 @@ impl<'de> Deserialize<'de> for ConfigFile {
                         "do_lower_case" => &mut out.do_lower_case,
                         "strip_accents" => &mut out.strip_accents,
                         "tokenize_chinese_chars" => &mut out.tokenize_chinese_chars,
-                        "add_prefix_space" => &mut out.add_prefix_space,
                         "legacy" => &mut out.legacy,
                         "split_special_tokens" => &mut out.split_special_tokens,
                         "fix_mistral_regex" => &mut out.fix_mistral_regex,
                         other => {
                             match other {
+                                "add_prefix_space" => {
+                                    out.add_prefix_space = map.next_value().map_err(wrong)?;
+                                    out.null_prefix_space = out.add_prefix_space.is_none();
+                                }
                                 "tokenizer_class" => out.tokenizer_class = map.next_value().map_err(wrong)?,
                                 "chat_template" => out.chat_template = map.next_value().map_err(wrong)?,
                                 "model_input_names" => {

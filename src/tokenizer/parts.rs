@@ -62,6 +62,8 @@ impl Encoder<'_> {
         let (prefix, suffix) = (&tokenizer.roles.prefix, &tokenizer.roles.suffix);
         let n_between = match &tokenizer.model {
             Model::WordPiece(_) => 1,
+            // T5 has one, and nothing before a text.
+            Model::Unigram(_) if prefix.is_empty() => 1,
             Model::Unigram(_) => 2,
             Model::Bpe(_) | Model::Spm(_) | Model::Longest(_) | Model::Plamo(_) => 0,
         };

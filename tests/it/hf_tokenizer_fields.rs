@@ -15,7 +15,8 @@ use common::{fixture, ids, read_json};
 use ember::tokenizer::{Tokenizer, TokenizerFiles};
 use serde_json::{Map, Value};
 
-const FAMILIES: [&str; 7] = ["backend", "bert", "gemma", "gpt2", "gpt_neox", "llama", "qwen2"];
+const FAMILIES: [&str; 9] =
+    ["backend", "bert", "gemma", "gpt2", "gpt_neox", "llama", "qwen2", "t5", "xlm_roberta"];
 /// The field of cases that change several.
 const SEVERAL: &str = "several";
 

@@ -114,3 +114,24 @@ fn an_encoder_with_its_decoder_is_refused_by_name() {
         "dec.output_norm",
     );
 }
+
+#[cfg(feature = "hf")]
+#[test]
+fn a_folder_of_an_encoder_with_its_decoder_is_refused_by_name() {
+    use common::{TempFolder, fixture, read_json};
+    use ember::model::LoadOptions;
+    let folder = TempFolder::new("t5-folder");
+    let from = fixture("hf/t5encoder");
+    std::fs::copy(from.join("model.safetensors"), folder.0.join("model.safetensors")).unwrap();
+    for classes in [serde_json::json!(["T5ForConditionalGeneration"]), serde_json::json!(null)] {
+        let mut config = read_json(&from.join("config.json"));
+        config["architectures"] = classes;
+        folder.write("config.json", config.to_string());
+        let error = LoadedModel::open(&folder.0, &LoadOptions::default()).err().unwrap();
+        assert_eq!(error.status(), EMBER_E_UNSUPPORTED);
+        assert!(
+            error.message().contains("\"architectures\"") && error.message().contains("T5EncoderModel"),
+            "{error}"
+        );
+    }
+}

@@ -58,6 +58,8 @@ CASES = [
     dict(base="eurobert", dense=[], normalize=True, prompt="document", dimensions=5),
     dict(base="jina-bert-v3", dense=[], normalize=True, prompt="query", dimensions=12),
     dict(base="qwen3-tied", dense=[], normalize=True, prompt="query", dimensions=20, mode="lasttoken"),
+    dict(base="t5encoder", dense=[(24, 30, IDENTITY, False)], normalize=True, prompt="query", dimensions=11),
+    dict(base="t5encoder-gated", dense=[], normalize=False, prompt="document"),
 ]
 
 
@@ -75,7 +77,7 @@ def run(case):
         config = json.loads((folder / "config.json").read_text())
         (folder / "tokenizer.json").write_text(json.dumps(bpe_words(config["vocab_size"])))
         (folder / "tokenizer_config.json").write_text(json.dumps(dict(tokenizer_class="PreTrainedTokenizerFast", unk_token="[UNK]", pad_token="[PAD]")))
-        width = config.get("hidden_size") or config["dim"]
+        width = config.get("hidden_size") or config.get("dim") or config["d_model"]
         files = {"1_Pooling/config.json": dict(word_embedding_dimension=width, **modes(case.get("mode", "mean"))),
                  "config_sentence_transformers.json": dict(prompts=PROMPTS, default_prompt_name=None)}
         kinds = ["Transformer", "Pooling"] + ["Dense"] * len(case["dense"]) + ["Normalize"] * case["normalize"]

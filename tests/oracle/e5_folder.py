@@ -126,7 +126,7 @@ def main():
                for i, (kind, path) in enumerate([("Transformer", ""), ("Pooling", "1_Pooling"), ("Normalize", "2_Normalize")])]
     table = charsmap(vocabs / "ggml-vocab-nomic-bert-moe.gguf", file)
     files = {"config.json": config, "modules.json": modules, "tokenizer.json": tokenizer(file, table),
-             "tokenizer_config.json": dict(tokenizer_class="PreTrainedTokenizerFast", mask_token="<mask>", bos_token="<s>", eos_token="</s>", unk_token="<unk>",
+             "tokenizer_config.json": dict(tokenizer_class="XLMRobertaTokenizer", mask_token="<mask>", bos_token="<s>", eos_token="</s>", unk_token="<unk>",
                                            pad_token="<pad>", cls_token="<s>", sep_token="</s>", model_max_length=512),
              "sentence_bert_config.json": dict(max_seq_length=512, do_lower_case=False),
              "1_Pooling/config.json": dict(word_embedding_dimension=file.width, pooling_mode_mean_tokens=True),

@@ -49,7 +49,7 @@ BASES = {
     "qwen3_5": "qwen35-list", "qwen3_5_moe_text": "qwen35moe-7-3", "qwen3_5_moe": "qwen35moe-7-3",
     "qwen2_vl": "qwen2vl", "qwen2_5_vl": "qwen25vl", "qwen3_vl": "qwen3vl", "qwen3_vl_moe": "qwen3vlmoe-7-3", "gpt_oss": "gpt-oss", "ministral3": "ministral3", "mistral3": "ministral3", "deepseek_v2": "deepseek2-groups", "deepseek_v3": "deepseek2-v3", "glm4_moe_lite": "deepseek2-sigmoid", "gemma4_text": "gemma4-shared", "gemma4": "gemma4-shared", "gemma3n_text": "gemma3n", "gemma3n": "gemma3n",
     "modernbert": "modern-bert", "eurobert": "eurobert", "jina_embeddings_v3": "jina-bert-v3", "xlm-roberta": "xlm-roberta", "roberta": "xlm-roberta",
-    "camembert": "xlm-roberta", "distilbert": "distilbert", "mpnet": "mpnet", "granitemoehybrid": "granitehybrid", "nemotron_h": "nemotron-h",
+    "camembert": "xlm-roberta", "distilbert": "distilbert", "mpnet": "mpnet", "t5": "t5encoder", "mt5": "t5encoder-gated", "umt5": "t5encoder-each", "granitemoehybrid": "granitehybrid", "nemotron_h": "nemotron-h",
     "lfm3": "lfm3", "mamba": "mamba", "falcon_mamba": "mamba-norms", "mpt": "mpt", "cohere": "command-r-plus", "dots1": "dots1", "hunyuan_v1_dense": "hunyuan-dense",
     "hunyuan_v1_moe": "hunyuan-moe", "ernie4_5": "ernie4_5", "ernie4_5_moe": "ernie4_5-moe",
 }
@@ -62,6 +62,8 @@ WRAPPERS = {"gemma3": "gemma3_text", "qwen3_5": "qwen3_5_text", "qwen3_5_moe": "
 OVERRIDES = {"mixtral": {"head_dim": 8}, "roberta": {"model_type": "roberta", "architectures": ["RobertaModel"]},
              "camembert": {"model_type": "camembert", "architectures": ["CamembertModel"]}}
 ENCODERS = {"bert", "nomic_bert", "modernbert", "eurobert", "jina_embeddings_v3", "xlm-roberta", "roberta", "camembert", "distilbert", "mpnet"}
+# Models with a decoder, of which the encoder by itself is driven.
+HALVES = {"t5": "T5EncoderModel", "mt5": "MT5EncoderModel", "umt5": "UMT5EncoderModel"}
 # Fields that every configuration has although its class does not list them, and older names.
 LEGACY = {
     "all": ["torch_dtype", "rope_theta", "rope_scaling", "original_max_position_embeddings", "partial_rotary_factor", "head_dim",
@@ -87,7 +89,9 @@ LEGACY = {
     "gpt_neox": ["rotary_pct", "rotary_emb_base"],
     "bert": ["position_embedding_type", "pooler_type"], "roberta": ["position_embedding_type"], "xlm-roberta": ["position_embedding_type"],
     "camembert": ["position_embedding_type"], "modernbert": ["global_attn_every_n_layers", "global_rope_theta", "local_rope_theta"],
-    "distilbert": ["hidden_size", "num_hidden_layers", "num_attention_heads", "hidden_act"], "mpnet": ["position_embedding_type"],
+    "distilbert": ["hidden_size", "num_hidden_layers", "num_attention_heads", "hidden_act"],
+    **{name: ["hidden_size", "num_hidden_layers", "num_attention_heads", "n_positions", "hidden_act"] for name in ("t5", "mt5", "umt5")},
+    "mpnet": ["position_embedding_type"],
     "nomic_bert": ["rotary_emb_base", "rotary_emb_fraction", "rotary_scaling_factor", "prenorm", "causal", "qkv_proj_bias",
                    "max_trained_positions"],
     "mixtral": ["num_experts"],
@@ -105,17 +109,17 @@ def language(config):
 
 def layers(config):
     config = language(config)
-    return config.get("num_hidden_layers") or config.get("n_layer") or config.get("n_layers") or len(config["layers_block_type"])
+    return config.get("num_hidden_layers") or config.get("n_layer") or config.get("n_layers") or config.get("num_layers") or len(config["layers_block_type"])
 
 
 def heads(config):
     config = language(config)
-    return config.get("num_attention_heads") or config.get("n_head") or config.get("n_heads")
+    return config.get("num_attention_heads") or config.get("n_head") or config.get("n_heads") or config.get("num_heads")
 
 
 def head_dim(config):
     config = language(config)
-    return config.get("head_dim") or (config.get("hidden_size") or config.get("n_embd") or config.get("dim") or config.get("d_model")) // (heads(config) or 1)
+    return config.get("head_dim") or config.get("d_kv") or (config.get("hidden_size") or config.get("n_embd") or config.get("dim") or config.get("d_model")) // (heads(config) or 1)
 
 
 def rope_values(config):
@@ -265,6 +269,9 @@ def values(field, config):
         "hybrid_override_pattern": [None, "M-*-MM", "M-*-M-", "M-*-MX", "M-*-ME", ""],
         "layers_block_type": [None, old_kinds(now), [MAMBA, "mlp", FULL, "mlp", FULL, MAMBA], [MAMBA] * n, [FULL] * n, ["conv"] * n],
         "time_step_limit": [None, [0.0, {"__float__": "Infinity"}], [0.01, 0.5], [0.5], 3],
+        "feed_forward_proj": [None, "relu", "gated-gelu", "gated-silu", "gelu", "gelu_new", "gated-relu", "gated-gelu_new"],
+        "dense_act_fn": [None, "relu", "gelu", "gelu_new", "silu"], "relative_attention_num_buckets": [None, 12, 2, 4, 13],
+        "relative_attention_max_distance": [None, 2, 20, 128, 1000],
         "topk_method": [None, "greedy", "group_limited_greedy", "noaux_tc"], "scoring_func": [None, "softmax", "sigmoid"],
         "mlp_layer_types": [None, ["sparse"] * n, ["dense"] * n, ["dense", "sparse"] * (n // 2), ["dense"] + ["sparse"] * (n - 1)],
         "q_lora_rank": [None, config.get("q_lora_rank"), 7], "first_k_dense_replace": [None, 0, 1, 2, n, n + 1],
@@ -365,6 +372,14 @@ HEADS = {"gpt_neox": ("embed_out.weight", "gpt_neox.embed_in.weight"), "gpt2": (
 
 def head_cases(model_type, config):
     """Heads that are stored, or not, beside what the configuration says."""
+    if model_type in HALVES:
+        first = "encoder.block.0.layer.1.DenseReluDense"
+        kinds = [dict(drop=[f"{first}.{part}.weight"]) for part in ("wi", "wi_0", "wi_1")]
+        kinds += [dict(add=[[f"{first}.{new}.weight", f"{first}.{old}.weight", "reversed"]]) for new, old in (("wi_0", "wi"), ("wi_1", "wi"), ("wi", "wi_0"))]
+        forms = [("feed_forward_proj", {"feed_forward_proj": form}, kind) for form in ("relu", "gated-gelu") for kind in kinds]
+        tables = [("tie_word_embeddings", {"tie_word_embeddings": tie}, dict(add=[["encoder.embed_tokens.weight", "shared.weight", how]], drop=drop))
+                  for tie in (True, False) for how in ("same", "reversed") for drop in ([], ["shared.weight"])]
+        return forms + tables
     if model_type in ENCODERS:
         return []
     head, embedding = HEADS.get(model_type, ("lm_head.weight", "model.embed_tokens.weight"))
@@ -474,6 +489,8 @@ class Driver:
         if self.is_wrapped:
             self.config, self.tensors = wrapped(model_type, self.config, self.tensors)
         self.loaded = AutoModel if model_type in ENCODERS else AutoModelForCausalLM
+        if model_type in HALVES:
+            self.loaded = getattr(transformers, HALVES[model_type])
 
     def run(self, config, tensors):
         """Two rows of numbers, and the tensors that were made up."""

@@ -70,6 +70,16 @@ def pieces(specials):
     return json.loads(made.to_str())["model"]
 
 
+def unigram(specials):
+    made = Tokenizer(models.Unigram())
+    made.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
+    trainer = trainers.UnigramTrainer(vocab_size=300, special_tokens=specials, unk_token="<unk>", show_progress=False)
+    made.train_from_iterator([text for text in CORPUS if "日" not in text], trainer)
+    model = json.loads(made.to_str())["model"]
+    model["vocab"] = [(text, round(score, 4)) for text, score in model["vocab"]]
+    return model
+
+
 def of_class(name, model_type, model, added=(), **settings):
     """A family whose tokenizer.json is what its class saves."""
     def save(folder):
@@ -105,6 +115,8 @@ FAMILIES = {
     "qwen2": lambda: of_class("Qwen2Tokenizer", "qwen3", byte_level(["<|endoftext|>"], QWEN)),
     "gemma": lambda: of_class("GemmaTokenizer", "gemma3_text", pieces(["<pad>", "<eos>", "<bos>", "<unk>", "<mask>"])),
     "llama": lambda: of_class("LlamaTokenizer", "llama", pieces(["<unk>", "<s>", "</s>"])),
+    "xlm_roberta": lambda: of_class("XLMRobertaTokenizer", "xlm-roberta", unigram(["<s>", "<pad>", "</s>", "<unk>", "<mask>"])),
+    "t5": lambda: of_class("T5Tokenizer", "t5", unigram(["<pad>", "</s>", "<unk>"]), extra_ids=0, additional_special_tokens=["<extra_id_0>"]),
     "backend": lambda: backend("llama"),
 }
 FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
@@ -158,7 +170,8 @@ def fields():
     out |= {"added_tokens_decoder", "additional_special_tokens", "extra_special_tokens", "tokenizer_class", "add_bos_token", "add_eos_token",
             "add_prefix_space", "model_max_length", "padding_side", "truncation_side", "clean_up_tokenization_spaces", "split_special_tokens",
             "pad_token_type_id", "model_input_names", "backend", "is_local", "return_token_type_ids", "return_special_tokens_mask"}
-    for name in ("BertTokenizer", "GPT2Tokenizer", "GPTNeoXTokenizer", "Qwen2Tokenizer", "GemmaTokenizer", "LlamaTokenizer", "TokenizersBackend"):
+    for name in ("BertTokenizer", "GPT2Tokenizer", "GPTNeoXTokenizer", "Qwen2Tokenizer", "GemmaTokenizer", "LlamaTokenizer", "TokenizersBackend",
+                 "XLMRobertaTokenizer"):
         kind = getattr(transformers, name, None) or transformers.PreTrainedTokenizerFast
         out |= {p.name for p in inspect.signature(kind.__init__).parameters.values() if p.kind == p.POSITIONAL_OR_KEYWORD}
     text = inspect.getsource(PreTrainedTokenizerBase.__init__) + inspect.getsource(transformers.PreTrainedTokenizerFast.__init__)

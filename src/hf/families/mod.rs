@@ -31,6 +31,7 @@ mod qwen3next;
 mod smollm3;
 mod stablelm;
 mod starcoder2;
+mod t5;
 
 use super::config::Config;
 use super::family::{Family, Head};
@@ -39,7 +40,7 @@ use crate::gguf::quoted;
 
 /// Every family.
 pub fn all() -> impl Iterator<Item = &'static Family> {
-    const FAMILIES: [&[Family]; 30] = [
+    const FAMILIES: [&[Family]; 31] = [
         llama::FAMILIES,
         qwen::FAMILIES,
         deepseek::FAMILIES,
@@ -70,6 +71,7 @@ pub fn all() -> impl Iterator<Item = &'static Family> {
         eurobert::FAMILIES,
         jina::FAMILIES,
         mpnet::FAMILIES,
+        t5::FAMILIES,
     ];
     FAMILIES.into_iter().flatten()
 }
