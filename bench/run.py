@@ -48,7 +48,15 @@ MODELS = {
     # Half as many layers and a smaller vocabulary.
     **{f"half-{name.lower()}": ("synthetic", name, "n_layer=8", "n_vocab=32000")
        for name in ("IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "TQ1_0", "TQ2_0", "Q1_0", "Q2_0")},
+    # Experts in the numbers and sizes of OLMoE, Qwen3-30B-A3B and LFM2-8B-A1B, in two or three layers.
+    "olmoe-q4_0": ("synthetic", "Q4_0", "n_layer=3", "n_vocab=32000", "n_head=16", "n_head_kv=16", "n_ff=1024", "n_expert=64", "n_expert_used=8"),
+    "a3b-q4_0": ("synthetic", "Q4_0", "n_layer=2", "n_vocab=32000", "n_head_kv=4", "n_ff=768", "n_expert=128", "n_expert_used=8"),
+    "a1b-q4_0": ("synthetic", "Q4_0", "n_layer=3", "n_vocab=32000", "n_ff=1792", "n_expert=32", "n_expert_used=4"),
 }
+# Made by bench/shapes.py, which needs PyTorch and llama.cpp's converter; measured when they are named.
+SHAPES = ("lfm2-1.2b", "qwen3.5-0.8b", "gemma4-e2b", "gpt-oss-20b", "granite4-h-tiny", "glm-4.7-flash")
+DEFAULT = list(MODELS)
+MODELS |= {f"{name}-{form.lower()}": ("shape", name, form) for name in SHAPES for form in ("Q4_0", "Q4_K_M")}
 
 # Seconds to wait after llama.cpp's turn: the threads of its OpenMP library spin for 0.2 s before they sleep.
 SETTLE = 0.3
@@ -64,6 +72,10 @@ def model_file(name: str) -> str:
     if not path.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
         source = [model_file(arguments.pop(0))] if kind == "quantize" else []
+        if kind == "shape":
+            kind, source = "quantize", [str(CACHE / f"{arguments.pop(0)}-f16.gguf")]
+            if not pathlib.Path(source[0]).exists():
+                sys.exit(f"there is no {source[0]}: bench/shapes.py writes it")
         partial = path.with_suffix(".part")
         cargo = [os.environ.get("CARGO", "cargo"), "run", "--quiet", "--release", "--example", kind, "--"]
         subprocess.run([*cargo, *source, str(partial), *arguments], check=True, cwd=ROOT, stdout=sys.stderr)
@@ -314,7 +326,7 @@ def numbers(text: str) -> list[int]:
 def read_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     cores = len(os.sched_getaffinity(0))
-    parser.add_argument("--models", type=lambda s: s.split(","), default=list(MODELS), help=", ".join(MODELS))
+    parser.add_argument("--models", type=lambda s: s.split(","), default=DEFAULT, help=", ".join(MODELS))
     parser.add_argument("--only", type=lambda s: s.split(","), default=[], help="prefill, decode, cold, memory")
     parser.add_argument("--quick", action="store_true", help="short prompts and texts, no depths, all cores")
     parser.add_argument("-p", type=numbers, help="tokens of prompts")

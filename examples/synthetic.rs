@@ -3,7 +3,8 @@
 //! `cargo run --release --example synthetic -- OUT.gguf FORMAT [KEY=VALUE ...]`
 //!
 //! FORMAT is any weight format of Ember (`Q4_0`, `IQ2_XXS`, `TQ2_0`, …) or the mixture `Q4_K_M`. The keys n_embd, n_layer, n_head, n_head_kv, n_ff, n_vocab and n_ctx change
-//! the shape; n_embd and n_ff are multiples of 256. The same arguments give the same file.
+//! the shape; n_embd and n_ff are multiples of 256. n_expert and n_expert_used make mixtures of experts of n_ff each. The same
+//! arguments give the same file.
 //!
 //! Weights are normally distributed with a deviation of 0.02, about that of trained models, so that no number on the way
 //! is extreme. Blocks of formats that Ember does not write are random bytes with a scale of that deviation. To be quick, 4096 pieces of 256 values are drawn and quantized for each format, and every row of every
@@ -44,8 +45,12 @@ pub struct Shape {
     pub n_head: usize,
     /// Heads of keys and values.
     pub n_head_kv: usize,
-    /// Width of the feed-forward block; a multiple of 256.
+    /// Width of the feed-forward block, or of one expert; a multiple of 256.
     pub n_ff: usize,
+    /// Experts of a layer; 0 for a feed-forward block without experts.
+    pub n_expert: usize,
+    /// Experts that a token uses.
+    pub n_expert_used: usize,
     /// Tokens; at least 259.
     pub n_vocab: usize,
     /// Positions the model claims to be trained on.
@@ -60,6 +65,8 @@ impl Shape {
         n_head: 32,
         n_head_kv: 8,
         n_ff: 8192,
+        n_expert: 0,
+        n_expert_used: 0,
         n_vocab: 128_256,
         n_ctx: 131_072,
     };
@@ -74,6 +81,8 @@ impl Shape {
             "n_head" => &mut self.n_head,
             "n_head_kv" => &mut self.n_head_kv,
             "n_ff" => &mut self.n_ff,
+            "n_expert" => &mut self.n_expert,
+            "n_expert_used" => &mut self.n_expert_used,
             "n_vocab" => &mut self.n_vocab,
             "n_ctx" => &mut self.n_ctx,
             _ => return Err(format!("there is no key {key:?}").into()),
@@ -83,8 +92,10 @@ impl Shape {
     }
 
     fn check(&self) -> Result<(), Box<dyn Error>> {
-        let Shape { n_embd, n_layer, n_head, n_head_kv, n_ff, n_vocab, n_ctx } = *self;
+        let Shape { n_embd, n_layer, n_head, n_head_kv, n_ff, n_expert, n_expert_used, n_vocab, n_ctx } = *self;
         let fine = n_layer > 0
+            && n_expert_used <= n_expert
+            && (n_expert == 0) == (n_expert_used == 0)
             && n_ctx > 0
             && n_vocab >= 3 + 256
             && [n_embd, n_ff].iter().all(|n| *n > 0 && n.is_multiple_of(PIECE))
@@ -136,6 +147,10 @@ fn set_keys(file: &mut Writer, shape: &Shape, target: Target) {
     file.set("llama.embedding_length", shape.n_embd as u32);
     file.set("llama.feed_forward_length", shape.n_ff as u32);
     file.set("llama.block_count", shape.n_layer as u32);
+    if shape.n_expert > 0 {
+        file.set("llama.expert_count", shape.n_expert as u32);
+        file.set("llama.expert_used_count", shape.n_expert_used as u32);
+    }
     file.set("llama.attention.head_count", shape.n_head as u32);
     file.set("llama.attention.head_count_kv", shape.n_head_kv as u32);
     file.set("llama.attention.layer_norm_rms_epsilon", 1e-5f32);
@@ -169,35 +184,40 @@ fn set_vocabulary(file: &mut Writer, n_vocab: usize) -> Result<(), Box<dyn Error
 
 /// All tensors. The output matrix is that of the token embeddings.
 fn add_tensors(file: &mut Writer, shape: &Shape, target: Target) {
-    let &Shape { n_embd, n_layer, n_head, n_head_kv, n_ff, n_vocab, .. } = shape;
+    let &Shape { n_embd, n_layer, n_head, n_head_kv, n_ff, n_expert, n_vocab, .. } = shape;
     let n_kv = n_embd / n_head * n_head_kv;
     let mut weights = Weights::new();
-    let mut matrix = |file: &mut Writer, name: &str, row_len: usize, n_rows: usize| {
-        let format = target.format_of(name, row_len, n_layer, true);
-        let data = weights.matrix(format, row_len, n_rows);
-        file.tensor(name, TensorType(format.info().tensor_type), &[row_len, n_rows], data);
+    let mut matrix = |file: &mut Writer, name: &str, dims: &[usize]| {
+        let format = target.format_of(name, dims[0], n_layer, true);
+        let data = weights.matrix(format, dims[0], dims[1..].iter().product());
+        file.tensor(name, TensorType(format.info().tensor_type), dims, data);
     };
-    let norm = |file: &mut Writer, name: &str| {
-        file.tensor(name, F32, &[n_embd], 1f32.to_le_bytes().repeat(n_embd));
-    };
-    matrix(file, "token_embd.weight", n_embd, n_vocab);
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+    matrix(file, "token_embd.weight", &[n_embd, n_vocab]);
     for layer in 0..n_layer {
-        norm(file, &format!("blk.{layer}.attn_norm.weight"));
-        norm(file, &format!("blk.{layer}.ffn_norm.weight"));
-        let kinds = [
-            ("attn_q", n_embd, n_embd),
-            ("attn_k", n_embd, n_kv),
-            ("attn_v", n_embd, n_kv),
-            ("attn_output", n_embd, n_embd),
-            ("ffn_gate", n_embd, n_ff),
-            ("ffn_up", n_embd, n_ff),
-            ("ffn_down", n_ff, n_embd),
-        ];
-        for (kind, row_len, n_rows) in kinds {
-            matrix(file, &format!("blk.{layer}.{kind}.weight"), row_len, n_rows);
+        norm(file, &format!("blk.{layer}.attn_norm.weight"), n_embd);
+        norm(file, &format!("blk.{layer}.ffn_norm.weight"), n_embd);
+        let attention = [("attn_q", n_embd), ("attn_k", n_kv), ("attn_v", n_kv), ("attn_output", n_embd)];
+        for (kind, n_rows) in attention {
+            matrix(file, &format!("blk.{layer}.{kind}.weight"), &[n_embd, n_rows]);
+        }
+        for (kind, row_len, n_rows) in [("ffn_gate", n_embd, n_ff), ("ffn_up", n_embd, n_ff), ("ffn_down", n_ff, n_embd)] {
+            match n_expert {
+                0 => matrix(file, &format!("blk.{layer}.{kind}.weight"), &[row_len, n_rows]),
+                _ => matrix(file, &format!("blk.{layer}.{kind}_exps.weight"), &[row_len, n_rows, n_expert]),
+            }
+        }
+        if n_expert > 0 {
+            let scores = (0..n_embd * n_expert).flat_map(|_| rng.random_range(-0.03f32..0.03).to_le_bytes()).collect::<Vec<u8>>();
+            file.tensor(&format!("blk.{layer}.ffn_gate_inp.weight"), F32, &[n_embd, n_expert], scores);
         }
     }
-    norm(file, "output_norm.weight");
+    norm(file, "output_norm.weight", n_embd);
+}
+
+/// A norm whose weights are 1.
+fn norm(file: &mut Writer, name: &str, n_embd: usize) {
+    file.tensor(name, F32, &[n_embd], 1f32.to_le_bytes().repeat(n_embd));
 }
 
 /// Where random matrices come from.
