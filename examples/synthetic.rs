@@ -92,7 +92,8 @@ impl Shape {
     }
 
     fn check(&self) -> Result<(), Box<dyn Error>> {
-        let Shape { n_embd, n_layer, n_head, n_head_kv, n_ff, n_expert, n_expert_used, n_vocab, n_ctx } = *self;
+        let Shape { n_embd, n_layer, n_head, n_head_kv, n_ff, n_expert, n_expert_used, n_vocab, n_ctx } =
+            *self;
         let fine = n_layer > 0
             && n_expert_used <= n_expert
             && (n_expert == 0) == (n_expert_used == 0)
@@ -201,14 +202,18 @@ fn add_tensors(file: &mut Writer, shape: &Shape, target: Target) {
         for (kind, n_rows) in attention {
             matrix(file, &format!("blk.{layer}.{kind}.weight"), &[n_embd, n_rows]);
         }
-        for (kind, row_len, n_rows) in [("ffn_gate", n_embd, n_ff), ("ffn_up", n_embd, n_ff), ("ffn_down", n_ff, n_embd)] {
+        for (kind, row_len, n_rows) in
+            [("ffn_gate", n_embd, n_ff), ("ffn_up", n_embd, n_ff), ("ffn_down", n_ff, n_embd)]
+        {
             match n_expert {
                 0 => matrix(file, &format!("blk.{layer}.{kind}.weight"), &[row_len, n_rows]),
                 _ => matrix(file, &format!("blk.{layer}.{kind}_exps.weight"), &[row_len, n_rows, n_expert]),
             }
         }
         if n_expert > 0 {
-            let scores = (0..n_embd * n_expert).flat_map(|_| rng.random_range(-0.03f32..0.03).to_le_bytes()).collect::<Vec<u8>>();
+            let scores = (0..n_embd * n_expert)
+                .flat_map(|_| rng.random_range(-0.03f32..0.03).to_le_bytes())
+                .collect::<Vec<u8>>();
             file.tensor(&format!("blk.{layer}.ffn_gate_inp.weight"), F32, &[n_embd, n_expert], scores);
         }
     }

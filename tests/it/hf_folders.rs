@@ -391,7 +391,7 @@ fn layers_that_predict_further_tokens_are_left_alone() {
         let found = with(3, 1).unwrap();
         // But for where they lie, since the header is longer.
         let of = |gguf: &Gguf| -> Vec<_> {
-            gguf.tensors().iter().map(|t| (t.name.clone(), t.ty, t.dims.clone())).collect()
+            gguf.tensors().iter().map(|t| (t.name.clone(), t.ty, t.dims)).collect()
         };
         assert_eq!(of(&found), of(&plain), "{name}");
         assert!(found.metadata().iter().eq(plain.metadata().iter()), "{name}");

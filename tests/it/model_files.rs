@@ -76,8 +76,17 @@ fn the_mixture_is_that_of_llama_cpp() {
 
 #[test]
 fn random_models_run() {
-    let shape =
-        Shape { n_embd: 256, n_layer: 3, n_head: 4, n_head_kv: 2, n_ff: 512, n_vocab: 300, n_ctx: 64 };
+    let shape = Shape {
+        n_embd: 256,
+        n_layer: 3,
+        n_head: 4,
+        n_head_kv: 2,
+        n_ff: 512,
+        n_expert: 0,
+        n_expert_used: 0,
+        n_vocab: 300,
+        n_ctx: 64,
+    };
     for name in ["F32", "Q4_0", "Q4_K_M", "Q6_K", "Q8_0", "IQ1_M", "IQ2_XXS", "IQ3_S", "TQ1_0", "Q2_0"] {
         let target = synthetic::parse(name).unwrap();
         let bytes = synthetic::make(&shape, target).unwrap().to_bytes().unwrap();

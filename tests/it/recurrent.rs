@@ -170,6 +170,9 @@ fn made(outcome: Result<(), Error>, kv_limit: Option<u64>, what: &str) -> bool {
     }
 }
 
+/// A state, the sequence that it is of unless it is all, and the texts that it holds.
+type Saved = (Vec<u8>, Option<u32>, Vec<Vec<u32>>);
+
 /// One random history of a context with four sequences, some of which hold tokens that lie ready.
 fn history(model: &Arc<LoadedModel>, kv_limit: Option<u64>, seed: u64, n_steps: usize) {
     let mut random = Random(seed);
@@ -184,7 +187,7 @@ fn history(model: &Arc<LoadedModel>, kv_limit: Option<u64>, seed: u64, n_steps: 
     };
     let mut context = Context::new(model, &options).unwrap();
     let mut texts: Vec<Vec<u32>> = vec![Vec::new(); 4];
-    let mut saved: Option<(Vec<u8>, Option<u32>, Vec<Vec<u32>>)> = None;
+    let mut saved: Option<Saved> = None;
     let mut claims = Claims::default();
     for step in 0..n_steps {
         let seq = random.below(4);
