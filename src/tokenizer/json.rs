@@ -208,6 +208,12 @@ fn read_vocab<'f>(file: &'f TokenizerFile<'_>, kind: Kind, looks: Looks<'_>) -> 
         vocab.types[id as usize] = if is_byte { TokenType::Byte } else { TokenType::Normal };
     }
     for added in &file.added_tokens {
+        // What the model's vocabulary lacks is found as an added token alone: the model never makes it of letters.
+        let is_new = vocab.types[added.id as usize] == TokenType::Unused;
+        if is_new && !added.special && !added.content.contains(super::vocab::SPACE) {
+            vocab.apart.try_reserve(1).map_err(|_| Error::NoMemory(format!("no memory for {VOCAB}")))?;
+            vocab.apart.insert(added.id);
+        }
         vocab.texts[added.id as usize] = &added.content;
         vocab.types[added.id as usize] =
             if added.special { TokenType::Control } else { TokenType::UserDefined };
@@ -263,7 +269,9 @@ fn read_roles(
             "the field \"model.unk_id\" is {id}, but there are only {n} tokens"
         )));
     }
-    if let Some(unk) = unk {
+    // A Unigram model finds its unknown token in a text as any other piece, unless it is an added one.
+    let is_piece = |&unk: &u32| model.settings.unk_id.is_some() && vocab.types[unk as usize] == TokenType::Normal;
+    if let Some(unk) = unk.filter(|unk| !is_piece(unk)) {
         vocab.types[unk as usize] = TokenType::Unknown;
     }
     let pad = found(vocab, "pad_token");
