@@ -232,6 +232,7 @@ test-swift: lib ## the Swift package, its examples and guide, with Swift 6, whic
 	bindings/swift/test.sh build/lib "$$(scripts/fetch-model.sh smollm2)"
 
 test-dotnet: lib ## the package for .NET, its README and declarations, under Mono (needs mono-mcs); DOTNET=/path/dotnet: under .NET Core too
+	@scripts/fetch-model.sh smollm2
 	bindings/dotnet/test.sh build/lib
 
 test-pages: lib ## the packages of Java and Node, and their one-page examples (needs Java 22, named by JAVA, and npm)

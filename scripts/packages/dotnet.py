@@ -27,17 +27,18 @@ SPECIFICATION = f"""<?xml version="1.0" encoding="utf-8"?>
   </metadata>
 </package>
 """
-# .NET Framework takes no native files of packages by itself: its projects copy the folder.
+# .NET Framework takes no native files of packages by itself: its projects copy them.
 TARGETS = """<?xml version="1.0" encoding="utf-8"?>
 <Project xmlns="http://schemas.microsoft.com/developer/msbuild/2003">
   <ItemGroup>
-    <None Include="$(MSBuildThisFileDirectory)..\\..\\runtimes\\**\\*">
-      <Link>runtimes\\%(RecursiveDir)%(Filename)%(Extension)</Link>
+FILES  </ItemGroup>
+</Project>
+"""
+COPIED = """    <None Include="$(MSBuildThisFileDirectory)..\\..\\NAME">
+      <Link>NAME</Link>
       <CopyToOutputDirectory>PreserveNewest</CopyToOutputDirectory>
       <Visible>false</Visible>
     </None>
-  </ItemGroup>
-</Project>
 """
 TYPES = """<?xml version="1.0" encoding="utf-8"?>
 <Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">
@@ -104,13 +105,16 @@ def pack(out, targets):
     files["README.md"] = (SOURCES / "README.md").read_bytes()
     for name in ("LICENSE", "LICENSE-MIT", "LICENSE-APACHE"):
         files[name] = (ROOT / name).read_bytes()
+    copied = []
     for target in targets:
         texts, bill = licences(target)
         files.update({f"licenses/{target.rid}/{name}": text for name, text in texts.items()})
         files[f"sbom/{target.rid}/ember.cdx.json"] = bill
         library = target.folder / target.library
-        files[f"runtimes/{target.rid}/native/{library.name}"] = library.read_bytes()
-    files[f"build/net471/{NAME}.targets"] = TARGETS.encode()
+        name = f"runtimes/{target.rid}/native/{library.name}"
+        files[name] = library.read_bytes()
+        copied.append(COPIED.replace("NAME", name.replace("/", "\\")))
+    files[f"build/net471/{NAME}.targets"] = TARGETS.replace("FILES", "".join(copied)).encode()
     files[f"{NAME}.nuspec"] = SPECIFICATION.replace("VERSION", version()).encode()
     files["_rels/.rels"] = RELATIONS.encode()
     # Every part of the package has a type, by its extension or, without one, by its name.

@@ -245,4 +245,39 @@ public static class GenerateTest
         var sampler = new Sampler(1).Candidates((tokens, logits) => called());
         return model.CreateContext(Small).Generate(Prompt, new GenerateOptions { MaxTokens = 20, IgnoreEog = true, Sampler = sampler }).GetEnumerator();
     }
+
+    /// <summary>Rounds of everything that is freed, and of what is refused, do not make the process grow.</summary>
+    public static void Growth()
+    {
+        using (var model = Model.Load(Test.Tales))
+        {
+            Action<int> rounds = n =>
+            {
+                for (var i = 0; i < n; i++)
+                {
+                    using (var context = model.CreateContext(Small))
+                    using (var sampler = new Sampler(1).Candidates((tokens, logits) => { }))
+                    {
+                        context.Generate(Prompt, new GenerateOptions { MaxTokens = 2, Sampler = sampler }, new CancellationTokenSource().Token).ReadToEnd();
+                        context.Generate(Prompt).Take(1).Count();
+                        context.Embed("The sea");
+                        for (var j = 0; j < 300; j++) Test.Refused(Status.InvalidArgument, "7", () => context.Past(7));
+                    }
+                }
+                GC.Collect();
+                GC.WaitForPendingFinalizers();
+            };
+            rounds(120);
+            var before = Resident();
+            rounds(120);
+            var grown = Resident() - before;
+            Test.True("grown by " + grown + " kB", grown < 4000);
+        }
+    }
+
+    private static long Resident()
+    {
+        var line = System.IO.File.ReadLines("/proc/self/status").First(one => one.StartsWith("VmRSS:"));
+        return long.Parse(new string(line.Where(char.IsDigit).ToArray()));
+    }
 }
