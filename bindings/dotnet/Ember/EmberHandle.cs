@@ -15,6 +15,17 @@ namespace Ember
         {
         }
 
+        /// <summary>
+        /// An object that a function of Ember.Interop.Native made, for others of them. It stays the caller's, who frees it by the function of its
+        /// type when nothing uses it.
+        /// </summary>
+        public static EmberHandle Borrow(IntPtr pointer)
+        {
+            var borrowed = new EmberHandle();
+            borrowed.SetHandle(pointer);
+            return borrowed;
+        }
+
         internal EmberHandle(string what, IntPtr pointer, Action<IntPtr> free, Callbacks callbacks = null) : base(IntPtr.Zero, true)
         {
             this.what = what;

@@ -1,9 +1,11 @@
 using System;
 using System.Collections.Generic;
 using System.Linq;
+using System.Runtime.InteropServices;
 using System.Threading;
 using System.Threading.Tasks;
 using Ember;
+using Ember.Interop;
 
 /// <summary>Streams of events, how they end early, tasks, draft tokens, completions and engines.</summary>
 public static class GenerateTest
@@ -59,6 +61,42 @@ public static class GenerateTest
                 using (var own = model.CreateContext(Small)) return own.Generate(Prompt, new GenerateOptions { MaxTokens = 32 }).ReadToEnd().Text;
             })).ToArray();
             Test.Same("of threads", texts.Select(text => text.Result), Enumerable.Repeat(Want, 3));
+        }
+    }
+
+    /// <summary>A function that the package has no form of its own for: events are pushed to a callback, which ends the generation.</summary>
+    public static void Raw()
+    {
+        using (var model = Model.Load(Test.Tales))
+        using (var context = model.CreateContext(Small))
+        {
+            IntPtr pointer, error;
+            Test.Equal("options", Native.ember_generate_options_new(out pointer, out error), Status.Ok);
+            var options = EmberHandle.Borrow(pointer);
+            Test.Equal("most", Native.ember_generate_options_set_max_tokens(options, 32, out error), Status.Ok);
+            var prompt = System.Text.Encoding.UTF8.GetBytes(Prompt + "\0");
+            var text = new System.Text.StringBuilder();
+            var left = 100;
+            ember_event_callback callback = (raw, data) =>
+            {
+                var one = (ember_event)Marshal.PtrToStructure(raw, typeof(ember_event));
+                var bytes = new byte[(int)one.text_len];
+                if (bytes.Length > 0) Marshal.Copy(one.text, bytes, 0, bytes.Length);
+                text.Append(System.Text.Encoding.UTF8.GetString(bytes));
+                return --left == 0 ? 1 : 0;
+            };
+            var result = new ember_generate_result { struct_size = (UIntPtr)Marshal.SizeOf(typeof(ember_generate_result)) };
+            var status = Native.ember_generate(
+                context.Handle, prompt, Native.EMBER_NUL_TERMINATED, options, EmberHandle.None, callback, IntPtr.Zero, ref result, out error);
+            Test.Equal("status", status, Status.Ok);
+            Test.Equal("text", text.ToString(), Want);
+            Test.Equal("finish", (FinishReason)result.finish_reason, FinishReason.MaxTokens);
+            context.Rewind(0);
+            left = 3;
+            status = Native.ember_generate(
+                context.Handle, prompt, Native.EMBER_NUL_TERMINATED, options, EmberHandle.None, callback, IntPtr.Zero, ref result, out error);
+            Test.Equal("stopped", (FinishReason)result.finish_reason, FinishReason.Stopped);
+            Native.ember_generate_options_free(pointer);
         }
     }
 

@@ -96,7 +96,7 @@ public static class Test
             GoldenTest.Generations, GoldenTest.Vectors, GoldenTest.Score, GoldenTest.Shift, GoldenTest.Dense, GoldenTest.Rank,
             ModelTest.Library, ModelTest.Metadata, ModelTest.Loading, ModelTest.Borrowed, ModelTest.Contexts, ModelTest.Sequences,
             ModelTest.Timings, ModelTest.Tokens, ModelTest.Prompts, ModelTest.Tokenizers, ModelTest.Logs, ModelTest.Misuse,
-            GenerateTest.Streams, GenerateTest.Cancelled, GenerateTest.Tasks, GenerateTest.Drafts, GenerateTest.Completions,
+            GenerateTest.Streams, GenerateTest.Raw, GenerateTest.Cancelled, GenerateTest.Tasks, GenerateTest.Drafts, GenerateTest.Completions,
             GenerateTest.Engines, GenerateTest.Garbage, GenerateTest.Growth,
             SamplerTest.Choices, SamplerTest.Repetitions, SamplerTest.ByHand, SamplerTest.Kept, SamplerTest.OwnStages, SamplerTest.Proposals,
             ChatTest.Conversations, ChatTest.Copies, ChatTest.Full, ChatTest.Constraints, ChatTest.Parser, ChatTest.Chats, ChatTest.Tools,
