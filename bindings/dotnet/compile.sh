@@ -16,4 +16,4 @@ cat >"$information" <<EOF
 [assembly: System.Reflection.AssemblyInformationalVersion("$version")]
 [assembly: System.Runtime.Versioning.TargetFramework(".NETStandard,Version=v2.0")]
 EOF
-mcs -nologo -optimize -warnaserror -target:library -doc:"${out%.dll}.xml" -out:"$out" "$here"/Ember/*.cs "$information"
+mcs -nologo -codepage:utf8 -optimize -warnaserror -target:library -doc:"${out%.dll}.xml" -out:"$out" "$here"/Ember/*.cs "$information"

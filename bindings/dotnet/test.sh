@@ -23,7 +23,7 @@ python3 "$here/generate_native.py" --check
 compile() {
     out=$1
     shift
-    mcs -nologo -warnaserror -r:Ember.dll "-out:$out" "$@"
+    mcs -nologo -codepage:utf8 -warnaserror -r:Ember.dll "-out:$out" "$@"
 }
 compile Abi.exe "$here/tests/Abi.cs"
 compile First.exe "$here/tests/First.cs"
