@@ -3,6 +3,13 @@
 
     lines.py dense   text, normalize, dimensions, numbers
     lines.py rank    model, labels, query, text, scores, score behind the query
+
+and of the results that all bindings share:
+
+    lines.py generate    prompt, its tokens, most tokens, stop text, seed, stages (name=value), tokens, text, finish
+    lines.py vectors     text, numbers
+    lines.py score       prompt, continuation, tokens, log-probabilities, ranks, their sum, greedy
+    lines.py shift       prompt's tokens, positions, most tokens, kept, dropped, tokens, finish, shifted
 """
 
 import json
@@ -29,5 +36,43 @@ def rank():
             yield name, "|".join(want["labels"]), golden["query"], text, " ".join(map(str, want["texts"][i])), pair
 
 
-for fields in {"dense": dense, "rank": rank}[sys.argv[1]]():
-    print(*fields, sep="\t")
+def shared():
+    return json.loads((FIXTURES.parent / "golden/bindings.json").read_text(encoding="utf-8"))
+
+
+def numbers(values):
+    return " ".join(map(str, values))
+
+
+def generate():
+    for case in shared()["generate"]:
+        assert len(case["stops"]) < 2
+        sampler = case["sampler"] or {"seed": "", "stages": []}
+        stages = " ".join(f"{one['stage']}={one['value']}" for one in sampler["stages"])
+        yield (case["prompt"], numbers(case["prompt_tokens"]), case["max_tokens"], "".join(case["stops"]), sampler["seed"], stages,
+               numbers(case["tokens"]), case["text"], case["finish"])
+
+
+def vectors():
+    golden = shared()["embeddings"]
+    for text, vector in zip(golden["texts"], golden["vectors"], strict=True):
+        yield text, numbers(vector)
+
+
+def score():
+    golden = shared()["score"]
+    columns = [numbers(one[name] for one in golden["tokens"]) for name in ("token", "logprob", "rank")]
+    yield golden["prompt"], golden["continuation"], *columns, golden["logprob"], str(golden["is_greedy"]).lower()
+
+
+def shift():
+    golden = shared()["shift"]
+    yield (numbers(golden["prompt_tokens"]), golden["n_ctx"], golden["max_tokens"], golden["n_keep"], golden["n_drop"],
+           numbers(golden["tokens"]), golden["finish"], golden["n_shifted"])
+
+
+KINDS = {kind.__name__: kind for kind in (dense, rank, generate, vectors, score, shift)}
+for fields in KINDS[sys.argv[1]]():
+    line = "\t".join(map(str, fields))
+    assert line.count("\t") == len(fields) - 1 and "\n" not in line, line
+    print(line)

@@ -21,9 +21,10 @@ SOURCES = {
     "Python": ["python/src/ember/*.py"],
     "Java": ["java/ember/*.java"],
     "Node": ["node/*.mjs"],
+    ".NET": ["dotnet/Ember/*.cs"],
 }
 # Tests, the declarations of all C functions, names for errors, and a page that does without the package.
-LEFT_OUT = re.compile(r"_test\.go$|\.test\.mjs$|/_abi\.py$|/_names\.py$|/node/generate\.mjs$")
+LEFT_OUT = re.compile(r"_test\.go$|\.test\.mjs$|/_abi\.py$|/_names\.py$|/node/generate\.mjs$|/dotnet/Ember/Native\.cs$")
 
 # What a feature takes: functions, without ember_.
 FEATURES = [

@@ -24,6 +24,7 @@ PLACES = [
     ("bindings/node/library.mjs", r'The version of the library, "(.*?)"'),
     ("bindings/go/ember.go", r'Version is that of the library at run time, for example "(.*?)"'),
     ("bindings/java/ember/Library.java", r'The version, for example "(.*?)"'),
+    ("bindings/dotnet/Ember/Library.cs", r'The version, for example "(.*?)"'),
     ("bindings/swift/Sources/Ember/EmberLibrary.swift", r'version of the library at run time, for example "(.*?)"'),
 ]
 # Where its first two numbers stand.

@@ -1,5 +1,5 @@
-"""Packs libraries that scripts/release.sh built for C, Go, Java, Node and Python, into build/packages. Needs no Rust; Java's
-package needs javac 22, beside JAVA or in PATH, and is left out without it.
+"""Packs libraries that scripts/release.sh built for C, Go, Java, .NET, Node and Python, into build/packages. Needs no Rust; Java's
+package needs javac 22, beside JAVA or in PATH, and .NET's needs mcs, Mono's compiler; they are left out without these.
 
     python3 scripts/packages [--out FOLDER] [--go-module PATH] [TARGET…]
 
@@ -15,6 +15,7 @@ import shutil
 import sys
 
 import c
+import dotnet
 import golang
 import java
 import node
@@ -44,11 +45,12 @@ def main():
     node.pack(args.out, targets)
     python.pack(args.out, targets)
     java.pack(args.out, targets)
+    dotnet.pack(args.out, targets)
     files = sorted(path for path in args.out.rglob("*") if path.is_file())
     sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(args.out).as_posix()}\n" for path in files]
     (args.out / "SHA256SUMS").write_text("".join(sums))
     for path in files:
-        if path.suffix in (".zip", ".tgz", ".gz", ".whl", ".jar"):
+        if path.suffix in (".zip", ".tgz", ".gz", ".whl", ".jar", ".nupkg"):
             print(f"{path.stat().st_size:12,}  {path.relative_to(args.out)}")
 
 

@@ -31,6 +31,12 @@ class Target(NamedTuple):
         return "-".join(part for part in self.node if part)
 
     @property
+    def rid(self):
+        """What .NET calls the system: linux-musl-x64, say."""
+        system, processor, libc = self.node
+        return "-".join([{"darwin": "osx", "win32": "win"}.get(system, system), *(["musl"] if libc == "musl" else []), processor])
+
+    @property
     def go_name(self):
         return "_".join(part for part in self.go if part)
 

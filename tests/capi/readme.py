@@ -124,6 +124,11 @@ def command(page: str, line: str) -> str | None:
             return None
         case ["java", "--enable-native-access=ALL-UNNAMED", "-Dember.library=build/lib/libember.so", "-cp", "classes", "Chat", _]:
             return None
+        # bindings/dotnet/test.sh compiles and runs that program so.
+        case ["bindings/dotnet/compile.sh", "Ember.dll"] | ["mcs", "-r:Ember.dll", "Chat.cs"]:
+            return None
+        case ["EMBER_LIBRARY=build/lib/libember.so", "mono", "Chat.exe", _] | ["mono", "Chat.exe", _]:
+            return None
         # bindings/cpp/tests/run.sh compiles that program so.
         case ["c++", "-std=c++17", "-Iinclude", "-Ibindings/cpp", "hello.cpp", *_]:
             return None

@@ -98,6 +98,7 @@ const RUN_BY: &[(&str, &str)] = &[
     ("docs/guides/memory.md", "tests/capi/guide.sh"),
     ("docs/ffi.md", "tests/capi/ffi.sh"),
     ("bindings/cpp/README.md", "bindings/cpp/tests/run.sh"),
+    ("bindings/dotnet/README.md", "bindings/dotnet/test.sh"),
     ("bindings/go/README.md", "bindings/go/readme_test.go"),
     ("bindings/go/examples/server/README.md", "bindings/go/examples/server/clients/test.sh"),
     ("bindings/java/README.md", "bindings/pages.sh"),

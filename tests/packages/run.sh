@@ -4,9 +4,10 @@
 #
 #   tests/packages/run.sh [FOLDER [LANGUAGE…]]
 #
-# FOLDER is what scripts/packages made (default: build/packages), LANGUAGE c (with C++), python, go, node, java, musl (C and Go) or
+# FOLDER is what scripts/packages made (default: build/packages), LANGUAGE c (with C++), python, go, node, java, dotnet, musl (C and Go) or
 # windows (C, C++ and Go under Wine); without one all. Other authors' packages (koffi) come from where npm is set to. Needs a C and a
-# C++ compiler, CMake, pkg-config, Go 1.24, Node 20 with npm, and Java 22 (JAVA names it; without it Java is left out).
+# C++ compiler, CMake, pkg-config, Go 1.24, Node 20 with npm, Java 22 (JAVA names it; without it Java is left out), and Mono with its
+# compiler (without it .NET is left out).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -118,6 +119,21 @@ test_java() {
     expect Java "$java" --enable-native-access=ALL-UNNAMED -cp "$jars." Chat
 }
 
+# As projects of .NET lay out what they take from a package: the assembly beside the program, and the folder of native files.
+test_dotnet() {
+    local package
+    package=$(ls "$packages"/dotnet/*.nupkg 2>/dev/null || true)
+    if ! command -v mcs >/dev/null || ! command -v mono >/dev/null || [ -z "$package" ]; then
+        echo "packages: .NET is left out, for there is no mcs or mono, or no package for it"
+        return
+    fi
+    python3 -m zipfile -e "$package" package
+    cp -r package/lib/netstandard2.0/Ember.dll package/runtimes .
+    cp "$here/dotnet/Chat.cs" .
+    mcs -nologo -warnaserror -r:Ember.dll Chat.cs
+    expect .NET mono Chat.exe
+}
+
 # The archive and the Go module for musl, which runs here too.
 test_musl() {
     local root
@@ -178,9 +194,9 @@ test_windows() {
 windows_program() { "$wine" "$@" | tr -d '\r'; }
 
 for language in "${@:-c}"; do
-    case $language in c | python | go | node | java | musl | windows) ;; *) die "the language is c, python, go, node, java, musl or windows, not \"$language\"" ;; esac
+    case $language in c | python | go | node | java | dotnet | musl | windows) ;; *) die "the language is c, python, go, node, java, dotnet, musl or windows, not \"$language\"" ;; esac
 done
-[ $# -gt 0 ] || set -- c python go node java musl windows
+[ $# -gt 0 ] || set -- c python go node java dotnet musl windows
 for language; do
     mkdir "$work/$language"
     cd "$work/$language"

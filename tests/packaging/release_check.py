@@ -18,6 +18,7 @@ OTHERS = [
     ("include/ember.h", r"VERSION_MINOR \d+", "VERSION_MINOR 87"),
     ("bindings/node/package.json", r'"version": ".*"', '"version": "9.8.7"'),
     ("bindings/go/ember.go", r"for example \".*\"", 'for example "9.8.7"'),
+    ("bindings/dotnet/Ember/Library.cs", r"for example \".*?\"", 'for example "9.8.7"'),
     ("bindings/python/pyproject.toml", r'^version = ".*"\n', ""),
     ("docs/c.md", r"find_package\(Ember \S+", "find_package(Ember 9.8"),
 ]
