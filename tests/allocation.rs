@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use common::{bundled_model, context, fixture, load};
+use ember::arch::ModelInfo;
 use ember::backend::{KvHeads, KvType};
 use ember::capi;
 use ember::context::{BackendKind, Context, ContextOptions, EmbedOptions, Tokens};
@@ -55,6 +56,11 @@ fn allocations(f: impl FnOnce()) -> usize {
 /// Decodes that are counted: more than one page of the KV cache.
 const N: usize = 64;
 const N_CTX: usize = N + 1;
+
+/// The positions of contexts: as many as a model was trained on, or [`N_CTX`].
+fn positions(info: &ModelInfo) -> usize {
+    N_CTX.min(info.n_ctx_train)
+}
 
 fn models() -> Vec<PathBuf> {
     let fixtures = [
@@ -112,7 +118,7 @@ fn step(context: &mut Context, sampler: &mut Sampler, token: u32) -> u32 {
 fn check_rust(path: &std::path::Path) {
     let model = load(path);
     // Learned positions limit the fixtures to 64.
-    let n = N.min(model.info().n_ctx_max.unwrap_or(N_CTX) - 1);
+    let n = N.min(positions(model.info()) - 1);
     for backend in [BackendKind::Auto, BackendKind::Scalar] {
         for n_threads in [1, 2] {
             for (k_type, v_type) in kv_types(&common::kv_layers(&model)) {
@@ -143,7 +149,7 @@ fn check_rust(path: &std::path::Path) {
 /// Steps of a generator, with all that its events can tell.
 fn check_generator(path: &std::path::Path) {
     let model = load(path);
-    let n = N.min(model.info().n_ctx_max.unwrap_or(N_CTX) - 2);
+    let n = N.min(positions(model.info()) - 2);
     let stops = match model.tokenizer() {
         Ok(_) => vec!["\u{fffd}no such text".to_owned(), "aaaaaaaaab".to_owned()],
         Err(_) => Vec::new(),
@@ -177,7 +183,7 @@ fn check_generator(path: &std::path::Path) {
 /// Steps of three completions of one prompt.
 fn check_completions(path: &std::path::Path) {
     let model = load(path);
-    let n = N.min(model.info().n_ctx_max.unwrap_or(N_CTX) - 2);
+    let n = N.min(positions(model.info()) - 2);
     for sampler in samplers() {
         let mut context =
             context(&model, &ContextOptions { n_threads: 2, n_seq: 3, ..ContextOptions::default() });
@@ -194,7 +200,7 @@ fn check_completions(path: &std::path::Path) {
                 n_events += 1;
             }
         });
-        assert_eq!(n_events, 3 * (n + 1) - 6, "all tokens and the ends");
+        assert_eq!(n_events, 3 * (n + 1) - 6, "all tokens and the ends of {}", path.display());
         assert_eq!(count, 0, "{} with completions, {:?}", path.display(), sampler.stages());
     }
 }
@@ -224,7 +230,7 @@ fn check_c(path: &std::path::Path) {
     // SAFETY: as above.
     ok(unsafe { capi::ember_sampler_add_temperature(sampler, 0.8, err()) });
     let info = load(std::path::Path::new(path)).info().clone();
-    let (n_vocab, n) = (info.n_vocab, N.min(info.n_ctx_max.unwrap_or(N_CTX) - 1));
+    let (n_vocab, n) = (info.n_vocab, N.min(positions(&info) - 1));
     let mut token = 1u32;
     let mut step = || {
         // SAFETY: as above.

@@ -97,10 +97,17 @@ fn mixed(name: &str, n_layer: usize, tied: bool) -> Format {
     }
 }
 
-/// Whether a tensor is a matrix that quantizers touch: no vector, no norm, no router, no table of positions.
+/// Whether a tensor is a matrix that quantizers touch: no vector, no norm, no router, no table of positions, no convolution.
 pub fn is_quantized(name: &str, n_dims: usize) -> bool {
-    const KEPT: [&str; 4] =
-        ["_norm.weight", "ffn_gate_inp.weight", "position_embd.weight", "token_types.weight"];
+    const KEPT: [&str; 7] = [
+        "_norm.weight",
+        "ffn_gate_inp.weight",
+        "position_embd.weight",
+        "token_types.weight",
+        "ssm_conv1d.weight",
+        "shortconv.conv.weight",
+        "attn_rel_b.weight",
+    ];
     n_dims > 1 && name.ends_with("weight") && !KEPT.iter().any(|kept| name.contains(kept))
 }
 

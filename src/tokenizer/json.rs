@@ -270,7 +270,8 @@ fn read_roles(
         )));
     }
     // A Unigram model finds its unknown token in a text as any other piece, unless it is an added one.
-    let is_piece = |&unk: &u32| model.settings.unk_id.is_some() && vocab.types[unk as usize] == TokenType::Normal;
+    let is_piece =
+        |&unk: &u32| model.settings.unk_id.is_some() && vocab.types[unk as usize] == TokenType::Normal;
     if let Some(unk) = unk.filter(|unk| !is_piece(unk)) {
         vocab.types[unk as usize] = TokenType::Unknown;
     }

@@ -243,7 +243,8 @@ fn draw(run: &mut Run, tokenizer: &Tokenizer, triggers: &[String], is_free: bool
             queue = tokenizer.encode(trigger, false, true).unwrap();
             queue.reverse();
             continue;
-        } else if n > 1500 && !is_waiting && text.starts_with(b"<|open|>") && random.random_range(0..20) == 0 {
+        } else if n > 1500 && !is_waiting && text.starts_with(b"<|open|>") && random.random_range(0..20) == 0
+        {
             // A value of Kimi K3 ends with a mark, a word and a mark, which hardly any draw spells.
             queue = tokenizer.encode("<|close|>argument<|sep|>", false, true).unwrap();
             queue.reverse();

@@ -51,7 +51,8 @@ fn sums_about<S: Simd>(simd: S, x: &[f32], m: f32) -> [f64; 2] {
     for part in x.chunks(PART) {
         let (mut of_terms, mut of_squares) = ([simd.splat(0.0); 4], [simd.splat(0.0); 4]);
         for chunk in part.chunks(4 * S::LANES) {
-            for ((terms, squares), x) in of_terms.iter_mut().zip(&mut of_squares).zip(chunk.chunks(S::LANES)) {
+            for ((terms, squares), x) in of_terms.iter_mut().zip(&mut of_squares).zip(chunk.chunks(S::LANES))
+            {
                 let d = simd.sub(simd.load_some(x, m), simd.splat(m));
                 *terms = simd.add(*terms, d);
                 *squares = simd.mul_add(d, d, *squares);
@@ -67,7 +68,14 @@ fn sums_about<S: Simd>(simd: S, x: &[f32], m: f32) -> [f64; 2] {
 /// See [`crate::kernels::Kernels::layer_norm`]. A first mean is near enough for what is left of numbers without it to be added up
 /// in f32; the mean of what is left corrects it.
 #[inline(always)]
-pub fn layer_norm<S: Simd>(simd: S, x: &[f32], weight: &[f32], bias: Option<&[f32]>, eps: f32, out: &mut [f32]) {
+pub fn layer_norm<S: Simd>(
+    simd: S,
+    x: &[f32],
+    weight: &[f32],
+    bias: Option<&[f32]>,
+    eps: f32,
+    out: &mut [f32],
+) {
     debug_assert!(x.len() == weight.len() && x.len() == out.len(), "the vectors differ in length");
     debug_assert!(bias.is_none_or(|bias| bias.len() == x.len()), "the vectors differ in length");
     let n = x.len().min(weight.len()).min(out.len());
