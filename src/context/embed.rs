@@ -107,13 +107,8 @@ impl Group {
                 let slot = |i: usize| pages[i / PAGE_LEN] * PAGE_LEN as u32 + (i % PAGE_LEN) as u32;
                 slots.extend((position..position + rows.len()).map(slot));
             }
-            self.runs.push(Run {
-                first: rows.start - first,
-                len: rows.len(),
-                position,
-                encoded: 0,
-                pages: span.pages,
-            });
+            let (row, len) = (rows.start - first, rows.len());
+            self.runs.push(Run { first: row, len, position, encoded: 0, pages: span.pages });
             let [carried, done] = EMBED_SLOTS;
             self.state_runs.push(StateRun {
                 from: (position > 0).then_some(carried),
