@@ -17,6 +17,7 @@ use crate::nn::{Batch, Cache, Keeps, Shift};
 mod bind;
 mod decoder;
 mod encoder;
+mod encoder_decoder;
 mod keys;
 mod keys_table;
 mod parts;
@@ -115,6 +116,8 @@ pub struct ModelInfo {
     pub n_params: u64,
     /// Whether a token sees only those before it; otherwise the model is an encoder.
     pub causal: bool,
+    /// The token that an answer begins with, where an encoder reads what lies before it and a decoder follows.
+    pub decoder_start: Option<u32>,
     /// Whether there are logits: not in an encoder, nor in a decoder without an output projection.
     pub has_logits: bool,
     /// How the model's embeddings are pooled, when the file says so.
@@ -185,6 +188,11 @@ impl ModelInfo {
     pub fn no_shift(&self) -> Option<String> {
         match self.n_ctx_max {
             _ if !self.causal => Some(self.no_logits()),
+            _ if self.decoder_start.is_some() => Some(format!(
+                "the architecture \"{}\" is an encoder with a decoder, whose answer hangs on the whole text that the encoder read: no \
+                 tokens of it can be forgotten",
+                self.architecture
+            )),
             _ if self.is_recurrent() => Some(format!(
                 "the architecture \"{}\" has recurrent layers, whose state cannot forget tokens in the midst of a sequence",
                 self.architecture
@@ -288,7 +296,7 @@ pub trait Model<B: Backend>: Send + Sync {
 type Bind<B> = fn(&mut bind::Binder<'_, B>) -> Result<Box<dyn Model<B>>>;
 
 /// The architectures, by their names in files.
-fn registry<B: Backend>() -> [(&'static str, Bind<B>); 79] {
+fn registry<B: Backend>() -> [(&'static str, Bind<B>); 80] {
     [
         ("apertus", |file| apertus::bind(file).map(decoder::boxed)),
         ("arcee", |file| arcee::bind(file).map(decoder::boxed)),
@@ -368,6 +376,7 @@ fn registry<B: Backend>() -> [(&'static str, Bind<B>); 79] {
         ("spark2_5", |file| spark2_5::bind(file).map(decoder::boxed)),
         ("stablelm", |file| stablelm::bind(file).map(decoder::boxed)),
         ("starcoder2", |file| starcoder2::bind(file).map(decoder::boxed)),
+        ("t5", |file| t5::bind(file).map(encoder_decoder::boxed)),
         ("t5encoder", |file| t5::bind_encoder(file).map(encoder::boxed_before)),
     ]
 }
@@ -401,9 +410,6 @@ pub fn build_again<B: Backend>(gguf: &Gguf, backend: &mut B) -> Result<Box<dyn M
 fn build_and<B: Backend>(gguf: &Gguf, backend: &mut B, say: fn(keys::Notes)) -> Result<Box<dyn Model<B>>> {
     let name = gguf.metadata().require_str("general.architecture")?;
     let Some((_, bind)) = registry::<B>().into_iter().find(|(known, _)| *known == name) else {
-        if let Some(sentence) = t5::refused(name) {
-            return Err(Error::Unsupported(sentence.into()));
-        }
         return Err(Error::Unsupported(format!(
             "the architecture {} is not supported; known are: {}",
             quoted(name.as_bytes()),

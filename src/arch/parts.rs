@@ -3,7 +3,7 @@
 
 use super::bind::Binder;
 use super::{ExpertInfo, ModelInfo};
-use crate::backend::{Backend, DistanceBias, Gating, Groups, Pointwise, WeightRole};
+use crate::backend::{Backend, DistanceBias, Gating, Groups, Pointwise, Sees, WeightRole};
 use crate::error::{Error, Result};
 use crate::kernels::GeluForm;
 use crate::nn::attention::{AttentionParams, KvSource, QkNorm, RopeParams, SelfAttention};
@@ -24,6 +24,7 @@ pub fn causal(info: &ModelInfo, rope: Option<RopeParams>) -> AttentionParams {
         v_at: None,
         rope,
         scale: 1.0 / (info.head_dim as f32).sqrt(),
+        sees: Sees::All,
         causal: true,
         window: None,
         chunked: false,

@@ -15,7 +15,7 @@ use super::host::{HostKv, HostPass, HostStates, HostWeight, Part, Zeroed};
 use super::rows::{Mix, RowChange, change_row, mix_row};
 use super::{
     Activation, Attention, Backend, CausalConv, Columns, DistanceBias, Embed, HeadDims, KvAppend, KvHeads,
-    KvRows, KvShape, Limits, MoeMatmul, MoeRoute, Norm, Pass, Pointwise, Product, Rope, Run, Scan,
+    KvRows, KvShape, Limits, MoeMatmul, MoeRoute, Norm, Pass, Pointwise, Product, Rope, Run, Scan, Sees,
     StateShape, WeightSource,
 };
 use crate::error::Result;
@@ -405,6 +405,12 @@ where
 {
     let KvHeads { n: n_head_kv, dims } = args.kv.layer(args.layer).heads;
     let position = run.position + (first - run.first);
+    let (from, end) = match (args.sees, args.causal) {
+        (Sees::Encoded, _) => (0, run.encoded),
+        (Sees::All, false) => (0, run.position + run.len),
+        (Sees::All, true) => (0, position + n_tokens),
+        (Sees::Decoded, _) => (run.encoded, position + n_tokens),
+    };
     AttnTile {
         q: &args.q[(first * args.n_head + head) * dims.k..],
         stride: args.n_head * dims.k,
@@ -417,7 +423,8 @@ where
         kv_head: head / (args.n_head / n_head_kv),
         position,
         causal: args.causal,
-        end: if args.causal { position + n_tokens } else { run.position + run.len },
+        from,
+        end,
         window: args.window,
         scale: args.scale,
         growth: args.growth,

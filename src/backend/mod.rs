@@ -31,7 +31,7 @@ pub mod threaded;
 
 pub use arg_max::NO_COLUMN;
 pub use experts::{Gating, Groups, MoeMatmul, MoeRoute};
-pub use pass::{PageTables, Pass, Run};
+pub use pass::{PageTables, Pass, Run, Sees};
 pub use rows::{DistanceBias, Factors, Mix, RowChange};
 pub use states::{CausalConv, Pace, Scan, ScanRule, StateCopy, StatePlan, StateRun, StateShape, StateStore};
 
@@ -293,6 +293,8 @@ pub struct Attention<'a, B: Backend> {
     pub n_head: usize,
     /// Factor on q·k, usually 1/√head_dim.
     pub scale: f32,
+    /// The part of its sequence that a row sees; of the rest it sees nothing.
+    pub sees: Sees,
     /// Whether a row sees the positions up to its own only; otherwise it sees its whole run too (encoders).
     pub causal: bool,
     /// A row sees only its last `window` positions, its own included, and where it is not causal as many from its own on.

@@ -13,8 +13,22 @@ pub struct Run {
     pub len: usize,
     /// Position of the first row in its sequence.
     pub position: usize,
+    /// Tokens at the beginning of the sequence that an encoder reads, where a decoder follows; otherwise 0.
+    pub encoded: usize,
     /// Where the sequence's page table begins in [`PageTables::pages`].
     pub pages: usize,
+}
+
+/// Which part of its sequence a row sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Sees {
+    /// All of it.
+    #[default]
+    All,
+    /// What the encoder reads: the first [`Run::encoded`] positions.
+    Encoded,
+    /// What lies behind that.
+    Decoded,
 }
 
 /// The KV slots of some rows, and the page tables of their sequences, in a group of layers.

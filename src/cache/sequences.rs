@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 pub use crate::kernels::attention::PAGE_LEN;
 
 mod copies;
+mod encoded;
 mod marks;
 mod pages;
 mod reuse;
@@ -79,6 +80,8 @@ pub struct Sequences {
     n_ctx: usize,
     /// The states of recurrent layers.
     recurrent: Option<Recurrent>,
+    /// The token that the decoder's part of a sequence begins with, where an encoder reads what lies before it.
+    decoder_start: Option<u32>,
 }
 
 impl Sequences {
@@ -107,7 +110,7 @@ impl Sequences {
             let ids = reserved(n_ctx)?;
             sequences.push(Sequence { len: 0, planned: 0, placed: 0, tables, ids, plain: ALL });
         }
-        Ok(Sequences { sequences, groups, n_ctx, recurrent })
+        Ok(Sequences { sequences, groups, n_ctx, recurrent, decoder_start: None })
     }
 
     fn index(&self, seq: u32) -> Result<usize> {
@@ -135,6 +138,7 @@ impl Sequences {
     pub fn begin(&mut self, tokens: &Tokens<'_>, n_ahead: usize) -> Result<()> {
         self.forget_plan();
         let planned = (0..tokens.ids.len()).try_for_each(|i| self.plan_token(tokens, i));
+        let planned = planned.and_then(|()| self.check_encoded());
         if let Err(error) = planned.and_then(|()| self.take_pages()) {
             self.forget_plan();
             return Err(error);

@@ -107,7 +107,8 @@ impl Group {
                 let slot = |i: usize| pages[i / PAGE_LEN] * PAGE_LEN as u32 + (i % PAGE_LEN) as u32;
                 slots.extend((position..position + rows.len()).map(slot));
             }
-            self.runs.push(Run { first: rows.start - first, len: rows.len(), position, pages: span.pages });
+            let (row, len) = (rows.start - first, rows.len());
+            self.runs.push(Run { first: row, len, position, encoded: 0, pages: span.pages });
             let [carried, done] = EMBED_SLOTS;
             self.state_runs.push(StateRun {
                 from: (position > 0).then_some(carried),
@@ -308,6 +309,7 @@ impl Context {
 
     /// Rows that these texts give.
     fn n_rows(&self, texts: &[&[u32]], options: &EmbedOptions) -> Result<usize> {
+        self.model.require_one_part("it gives answers and no embeddings (\"t5encoder\" has these)")?;
         let info = self.model.info();
         if info.ranks && options.pooling.is_none() {
             return Err(Error::Unsupported(format!(

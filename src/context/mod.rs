@@ -6,6 +6,7 @@
 //! the trait of its private module `engine`.
 #![forbid(unsafe_code)]
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -22,6 +23,7 @@ use crate::threads;
 mod ahead;
 mod classify;
 mod embed;
+mod encoded;
 mod estimate;
 mod logits;
 mod options;
@@ -51,6 +53,8 @@ pub struct Context {
     process: u32,
     sequences: Sequences,
     plan: Plan,
+    /// Rows that an encoder reads.
+    encoded: encoded::Encoded,
     /// Texts being embedded.
     group: embed::Group,
     /// Large buffers come from here.
@@ -116,8 +120,9 @@ impl Context {
             is_recurrent.then(|| Recurrent::new(options.n_seq, n_snapshots, options.snapshot_distance));
         let n_slots = if is_recurrent { Recurrent::n_slots(options.n_seq, n_snapshots) } else { 0 };
         let groups: Vec<_> = windows.into_iter().zip(n_pages.iter().copied()).collect();
-        let sequences =
+        let mut sequences =
             Sequences::new(options.n_seq, options.n_ctx, &groups, options.keep_prefixes, recurrent)?;
+        sequences.decode_from(model.info().decoder_start);
         let limit = MemoryOptions { limit: options.memory_limit, ..Default::default() };
         let memory = model.memory().inner(limit);
         let (runner, kv_bytes) = make(&options, (&n_pages, n_slots), &memory)?;
@@ -129,6 +134,7 @@ impl Context {
             process: threads::process(),
             sequences,
             plan,
+            encoded: encoded::Encoded::default(),
             group: embed::Group::default(),
             memory,
             kv_bytes,
@@ -252,6 +258,8 @@ impl Context {
         self.check_process()?;
         self.check(&tokens)?;
         self.catch_up(&tokens, watch)?;
+        let (start, n_batch) = (self.model.info().decoder_start, self.options.n_batch);
+        self.encoded.plan(&tokens, start, &self.sequences, n_batch)?;
         self.sequences.begin(&tokens, n_ahead)?;
         for (group, from, to) in self.sequences.copies() {
             self.runner.pages_mut(group).copy_page(from, to);
@@ -276,14 +284,22 @@ impl Context {
         outcome
     }
 
+    /// The micro-batch of `tokens` that begins with row `first`.
+    fn rows_from(&self, first: usize, tokens: &Tokens<'_>) -> Range<usize> {
+        first..self.encoded.end(first, tokens.ids.len().min(first + self.options.n_batch))
+    }
+
     /// Runs the micro-batches. The logits of one are made known when it is done.
     fn run(&mut self, tokens: &Tokens<'_>, watch: Watch<'_>) -> Result<()> {
         let n_outputs = (0..tokens.ids.len()).filter(|&i| tokens.wants(i)).count();
         self.reserve_outputs(n_outputs)?;
         self.forget_logits();
         let n_vocab = self.model.info().n_vocab;
-        for first in (0..tokens.ids.len()).step_by(self.options.n_batch) {
-            let rows = first..tokens.ids.len().min(first + self.options.n_batch);
+        let mut end = 0;
+        while end < tokens.ids.len() {
+            let rows = self.rows_from(end, tokens);
+            let first = rows.start;
+            end = rows.end;
             self.plan.fill(tokens, rows, &mut self.sequences);
             let (done, more) = (self.outputs.len(), self.plan.outputs().len());
             let logits = &mut self.logits[done * n_vocab..(done + more) * n_vocab];
@@ -304,8 +320,10 @@ impl Context {
         let n = tokens.ids.len();
         let no_memory = |_| Error::NoMemory(format!("no memory for the best tokens behind a batch of {n}"));
         best.try_reserve(n).map_err(no_memory)?;
-        for first in (0..n).step_by(self.options.n_batch) {
-            let rows = first..n.min(first + self.options.n_batch);
+        let mut end = 0;
+        while end < n {
+            let rows = self.rows_from(end, tokens);
+            end = rows.end;
             self.plan.fill(tokens, rows, &mut self.sequences);
             let done = best.len();
             best.resize(done + self.plan.outputs().len(), NO_COLUMN);
@@ -324,8 +342,11 @@ impl Context {
     ) -> Result<()> {
         self.forget_logits();
         self.row.resize(self.model.info().n_vocab, 0.0);
-        for first in (0..tokens.ids.len()).step_by(self.options.n_batch) {
-            let rows = first..tokens.ids.len().min(first + self.options.n_batch);
+        let mut end = 0;
+        while end < tokens.ids.len() {
+            let rows = self.rows_from(end, tokens);
+            let first = rows.start;
+            end = rows.end;
             self.plan.fill(tokens, rows, &mut self.sequences);
             let watch = watch.with(self.cancel.as_ref());
             let mut look = |row: usize, logits: &[f32]| look(first + row, logits);

@@ -115,6 +115,11 @@ impl ContextOptions {
                 model.name()
             )));
         }
+        if o.keep_prefixes {
+            model.require_one_part(
+                "pages of one text are of no use to another that begins alike (keep_prefixes)",
+            )?;
+        }
         if o.n_ctx > MAX_CTX {
             return Err(Error::InvalidArgument(format!("n_ctx must be at most {MAX_CTX}, got {}", o.n_ctx)));
         }
@@ -122,7 +127,11 @@ impl ContextOptions {
             return Err(Error::InvalidArgument(format!("n_seq must be 1 to {MAX_SEQ}, got {}", o.n_seq)));
         }
         if o.n_batch == 0 {
-            o.n_batch = if info.causal { DEFAULT_N_BATCH } else { o.n_ctx.clamp(DEFAULT_N_BATCH, MAX_BATCH) };
+            o.n_batch = if info.causal && info.decoder_start.is_none() {
+                DEFAULT_N_BATCH
+            } else {
+                o.n_ctx.clamp(DEFAULT_N_BATCH, MAX_BATCH)
+            };
         }
         if o.n_batch > MAX_BATCH {
             return Err(Error::InvalidArgument(format!(

@@ -65,7 +65,8 @@ impl Plan {
                 _ => {
                     let pages = *self.page_start[seq]
                         .get_or_insert_with(|| add_pages(&mut self.groups, sequences, seq));
-                    self.runs.push(Run { first: row, len: 1, position, pages });
+                    let encoded = sequences.encoded(seq);
+                    self.runs.push(Run { first: row, len: 1, position, encoded, pages });
                     self.run_seqs.push(seq as u32);
                 }
             }
@@ -98,7 +99,7 @@ impl Plan {
         self.clear();
         self.positions.extend(position as u32..(position + n) as u32);
         add_pages(&mut self.groups, sequences, seq as usize);
-        self.runs.push(Run { first: 0, len: n, position, pages: 0 });
+        self.runs.push(Run { first: 0, len: n, position, encoded: 0, pages: 0 });
         self.state_runs.push(states);
         self.rows = 0..n;
     }

@@ -96,6 +96,9 @@ impl Conversation {
     /// does not switch; `InvalidArgument` for options that contradict each other or are not the JSON they must be.
     pub fn new(model: &Arc<LoadedModel>, options: ConversationOptions) -> Result<Conversation> {
         model.require_logits()?;
+        model.require_one_part(
+            "it has no conversations, each of whose turns would be one text for the encoder",
+        )?;
         model.tokenizer()?;
         options.check()?;
         let (source, name) = (options.template.as_deref(), options.template_name.as_deref());

@@ -116,6 +116,8 @@ impl Engine {
     /// are none, `NoMemory`.
     pub fn new(model: &Arc<LoadedModel>, options: &EngineOptions) -> Result<Engine> {
         model.require_logits()?;
+        model
+            .require_one_part("an engine reads texts in parts, and this encoder reads a text in one piece")?;
         check_max_queue(options.max_queue)?;
         let context = ContextOptions {
             n_seq: options.n_parallel,

@@ -208,10 +208,13 @@ impl Generator {
             return Ok(self.tell_echo());
         }
         if self.phase == Phase::Prompt && !self.stopping {
+            // What an encoder reads is no part of the text that goes on.
+            let answer = self.model.info().decoder_start;
+            let answer = answer.and_then(|start| self.tokens.iter().position(|&id| id == start)).unwrap_or(0);
             match self.options.reuse_prefix {
-                true => sampler.read(&self.tokens),
+                true => sampler.read(&self.tokens[answer..]),
                 false => {
-                    let first = self.tokens.len() - self.usage.n_prompt;
+                    let first = (self.tokens.len() - self.usage.n_prompt).max(answer);
                     self.tokens[first..].iter().for_each(|&id| sampler.accept(id));
                 }
             }

@@ -163,7 +163,7 @@ fn encode(
         return encoder.encode_behind(past, text, parse_special);
     }
     let mut ids = encoder.encode(text, true, parse_special)?;
-    if tokenizer.add_eos() {
+    if tokenizer.add_eos() && model.info().decoder_start.is_none() {
         // Some files ask for EOS behind every text; behind a prompt it would end what is to be continued.
         ids.pop_if(|last| Some(*last) == tokenizer.eos());
     }

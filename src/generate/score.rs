@@ -81,6 +81,13 @@ impl Scoring {
         let watch = context.watch(options.cancel.as_ref());
         let ids = |text: &str| encode(model, text, &[], options.parse_special, watch);
         let given = ids(prompt)?;
+        if let Some(start) = model.info().decoder_start {
+            let answer = ids(continuation)?;
+            let eos = model.tokenizer()?.eos();
+            let n = answer.len() - usize::from(eos.is_some() && answer.last() == eos.as_ref());
+            let whole = [&given[..], &[start], &answer[..n]].concat();
+            return Scoring::of_tokens(context, &whole, given.len() + 1, options);
+        }
         expect_room(prompt.len() + continuation.len(), "a text of this length")?;
         let whole = ids(&[prompt, continuation].concat())?;
         let n_prompt = common_prefix(&given, &whole);

@@ -332,6 +332,9 @@ fn check_vocabularies(target: &LoadedModel, draft: &LoadedModel) -> Result<()> {
         )))
     };
     draft.require_logits().map_err(of_draft)?;
+    let reason = "models do not draft for it, and it drafts for none";
+    target.require_one_part(reason)?;
+    draft.require_one_part(reason)?;
     match (target.tokenizer(), draft.tokenizer()) {
         (Ok(a), Ok(b)) => {
             if a.n_vocab() != b.n_vocab() {

@@ -226,6 +226,8 @@ pub struct AttnTile<'a> {
     pub position: usize,
     /// Whether token `t` sees no position beyond its own, `position + t`.
     pub causal: bool,
+    /// The first position any query sees, before what `window` leaves out.
+    pub from: usize,
     /// One past the last position any query sees.
     pub end: usize,
     /// A token sees only its last `window` positions, its own included, and where it is not causal as many from its own on.
@@ -334,7 +336,7 @@ impl AttnTile<'_> {
             None => 0,
         };
         let ahead = if self.causal { 1 } else { self.window.unwrap_or(self.end) };
-        begin..self.end.min(position + ahead)
+        begin.max(self.from)..self.end.min(position + ahead)
     }
 
     /// The positions that any query sees.

@@ -223,6 +223,18 @@ impl LoadedModel {
         })
     }
 
+    /// `Unsupported`, with this reason, for a model that is an encoder with a decoder.
+    pub fn require_one_part(&self, reason: &str) -> Result<()> {
+        match self.info().decoder_start {
+            None => Ok(()),
+            Some(_) => Err(Error::Unsupported(format!(
+                "{}: the architecture \"{}\" is an encoder with a decoder: {reason}",
+                self.name(),
+                self.info().architecture
+            ))),
+        }
+    }
+
     /// `Unsupported`, with the reason, for a model whose tokens cannot be moved to other positions.
     pub fn require_shift(&self) -> Result<()> {
         match self.info().no_shift() {

@@ -7,7 +7,7 @@ use super::workspace::Workspace;
 use super::{Batch, Cache, KvMoves, KvPlace, Shift, Source};
 use crate::backend::{
     Activation, Attention, Backend, Columns, DistanceBias, Growth, HeadDims, KvAppend, KvHeads, KvRows, Rope,
-    Turn,
+    Sees, Turn,
 };
 use crate::kernels::RopeStyle;
 
@@ -68,6 +68,8 @@ pub struct AttentionParams {
     pub rope: Option<RopeParams>,
     /// Factor on q·k.
     pub scale: f32,
+    /// The part of its sequence that a token sees.
+    pub sees: Sees,
     /// Whether a token sees only those before it.
     pub causal: bool,
     /// A token sees only its last `window` positions, its own included, and where it is not causal as many from its own on.
@@ -243,6 +245,7 @@ impl<B: Backend> SelfAttention<B> {
             q: &ws.q,
             n_head: params.n_head,
             scale: params.scale,
+            sees: params.sees,
             causal: params.causal,
             window: params.window,
             chunked: params.chunked,

@@ -113,7 +113,7 @@ impl<B: Backend> DecoderLayer<B> {
 }
 
 impl<B: Backend> Decoder<B> {
-    /// Runs a batch and writes `out` for its outputs; `keeps` are [`Decoder::keeps`]. Errors: `Cancelled` by the batch's `watch`; `Io` as [`Backend::embed`].
+    /// Runs a batch and writes `out` for its outputs; `keeps` are [`Decoder::keeps`]. Errors: as [`Decoder::run`].
     pub fn forward(
         &self,
         keeps: &[Keeps],
@@ -122,6 +122,20 @@ impl<B: Backend> Decoder<B> {
         cache: &mut Cache<B>,
         batch: &Batch<'_>,
         out: Output<'_>,
+    ) -> Result<()> {
+        self.run((&self.layers, keeps), backend, ws, cache, batch)?;
+        self.head.forward(&self.token_embd, backend, ws, batch, out)
+    }
+
+    /// Runs a batch through `layers`, which keep `keeps`: what they give is `ws.x`. Errors: `Cancelled` by the batch's `watch`; `Io` as
+    /// [`Backend::embed`].
+    pub fn run(
+        &self,
+        (layers, keeps): (&[DecoderLayer<B>], &[Keeps]),
+        backend: &mut B,
+        ws: &mut Workspace<B>,
+        cache: &mut Cache<B>,
+        batch: &Batch<'_>,
     ) -> Result<()> {
         let n = batch.tokens.len();
         let len = n * ws.shape.n_embd;
@@ -142,16 +156,16 @@ impl<B: Backend> Decoder<B> {
         }
         if let Some(altup) = &self.altup {
             altup.spread(backend, ws, n);
-        } else if let Some(norm) = self.layers.first().and_then(|layer| layer.attn_norm.as_ref()) {
+        } else if let Some(norm) = layers.first().and_then(|layer| layer.attn_norm.as_ref()) {
             norm.forward(backend, &ws.x, None, n, &mut ws.norm);
         }
-        for (i, (layer, keeps)) in self.layers.iter().zip(keeps).enumerate() {
+        for (i, (layer, keeps)) in layers.iter().zip(keeps).enumerate() {
             batch.watch.check()?;
             if let Some(altup) = layer.altup() {
                 altup.begin(layer.attn_norm.as_ref(), backend, ws, n);
             }
-            let next = self.layers.get(i + 1).and_then(|layer| layer.attn_norm.as_ref());
-            let is_second = i > 0 && self.layers[i - 1].beside;
+            let next = layers.get(i + 1).and_then(|layer| layer.attn_norm.as_ref());
+            let is_second = i > 0 && layers[i - 1].beside;
             let input = if layer.attn_norm.is_some() || is_second { Source::Norm } else { Source::Residual };
             if let Mixer::None = layer.mixer {
                 layer.ffn.forward(input, backend, ws, n);
@@ -209,7 +223,7 @@ impl<B: Backend> Decoder<B> {
         if let Some(altup) = &self.altup {
             altup.gather(backend, ws, n);
         }
-        self.head.forward(&self.token_embd, backend, ws, batch, out)
+        Ok(())
     }
 
     /// The window of each group of layers, and what each layer keeps of a sequence. There is one group at least.

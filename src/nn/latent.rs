@@ -133,6 +133,7 @@ impl<B: Backend> Latent<B> {
             q: &ws.q,
             n_head: s.n_head,
             scale: params.scale,
+            sees: params.sees,
             causal: params.causal,
             window: params.window,
             chunked: params.chunked,

@@ -70,12 +70,16 @@ pub fn context(model: &Arc<LoadedModel>, options: &ContextOptions) -> Context {
     Context::new(model, options).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// Decodes `ids` in one call and returns the logits of every position, `[ids.len(), n_vocab]`.
+/// Decodes `ids` in one call and returns the logits of every position that has any, `[ids.len(), n_vocab]`: those of the decoder, where
+/// an encoder reads what lies before.
 pub fn all_logits(context: &mut Context, ids: &[u32]) -> Vec<f32> {
-    let wants = vec![true; ids.len()];
+    let start = context.model().info().decoder_start;
+    let from =
+        start.map_or(0, |start| ids.iter().position(|&id| id == start).expect("the answer's beginning"));
+    let wants: Vec<bool> = (0..ids.len()).map(|i| i >= from).collect();
     let tokens = Tokens { outputs: Some(&wants), ..Tokens::next(ids) };
     context.decode(tokens).unwrap_or_else(|e| panic!("{e}"));
-    (0..ids.len()).flat_map(|i| context.logits(i).expect("asked for").to_vec()).collect()
+    (from..ids.len()).flat_map(|i| context.logits(i).expect("asked for").to_vec()).collect()
 }
 
 /// The bits of logits: what has to be the same, not alike.

@@ -49,7 +49,7 @@ fn check(path: &Path) -> u64 {
 
 #[test]
 fn of_files() {
-    for name in ["llama-tied-q4_0", "gpt2-quant-f16", "quant-q6_k", "bert", "t5encoder"] {
+    for name in ["llama-tied-q4_0", "gpt2-quant-f16", "quant-q6_k", "bert", "t5encoder", "t5"] {
         let path = fixture(&format!("models/{name}.gguf"));
         assert!(check(&path) > 0, "{name}");
     }

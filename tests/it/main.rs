@@ -68,6 +68,7 @@ mod sequences;
 mod shift;
 mod speculate;
 mod t5;
+mod t5_decoder;
 mod tiny_model;
 mod tokenizer_alone;
 mod tokenizer_golden;

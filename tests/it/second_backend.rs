@@ -180,7 +180,7 @@ impl Backend for Device {
 
     fn attention(&mut self, args: &Attention<'_, Self>, out: &mut Self::Buffer) {
         let &Attention { kv, group, layer, q, n_head, scale, causal, window, .. } = args;
-        let &Attention { chunked, growth, softcap, bias, sinks, .. } = args;
+        let &Attention { sees, chunked, growth, softcap, bias, sinks, .. } = args;
         let kv = &kv.0;
         let args = Attention {
             kv,
@@ -189,6 +189,7 @@ impl Backend for Device {
             q,
             n_head,
             scale,
+            sees,
             causal,
             window,
             chunked,

@@ -1,4 +1,4 @@
-//! What files of T5's encoder say or leave out beside what the fixtures do, and what of T5 is refused.
+//! What files of T5's encoder say or leave out beside what the fixtures do.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use crate::common;
@@ -103,11 +103,9 @@ fn texts_are_pooled_as_the_file_or_the_caller_says() {
     assert_eq!(embed(Some(Pooling::Cls)), all[..width]);
 }
 
-/// There is no decoder that reads what an encoder gives: nothing of T5 that has one is half loaded.
+/// A file says of itself whether its decoder is to be run.
 #[test]
-fn an_encoder_with_its_decoder_is_refused_by_name() {
-    let sentence = "the architecture \"t5\" is an encoder with a decoder";
-    refused(plain().key("general.architecture", "t5"), EMBER_E_UNSUPPORTED, sentence);
+fn a_decoder_in_a_file_of_an_encoder_by_itself_is_refused() {
     refused(
         plain().tensor("dec.output_norm.weight", ember::gguf::TensorType::F32, &[24]),
         EMBER_E_UNSUPPORTED,

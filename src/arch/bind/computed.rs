@@ -39,6 +39,16 @@ impl<B: Backend> Binder<'_, B> {
         Ok(out)
     }
 
+    /// Whether two tensors are there and are the same, bit by bit.
+    pub fn are_equal(&self, a: &str, b: &str) -> bool {
+        match (self.gguf.tensor(a), self.gguf.tensor(b)) {
+            (Some(a), Some(b)) => {
+                (a.ty, &a.dims) == (b.ty, &b.dims) && self.gguf.tensor_bytes(a) == self.gguf.tensor_bytes(b)
+            }
+            _ => false,
+        }
+    }
+
     /// Lets the tensor `name` be, which has no effect.
     pub fn leave(&mut self, name: &str) {
         if let Some(t) = self.gguf.tensor(name) {

@@ -108,6 +108,7 @@ impl<B: Backend> Binder<'_, B> {
             n_ctx_max: None,
             n_params: self.n_params(),
             causal: true,
+            decoder_start: None,
             has_logits: self.gguf.further().has_head && pooling != Some(Pooled::Scores),
             pooling: pooling.and_then(Pooled::embeddings),
             ranks: pooling == Some(Pooled::Scores),

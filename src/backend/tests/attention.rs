@@ -92,8 +92,8 @@ fn attention_over_scattered_pages() {
                 };
                 // The last four tokens of A and two of B are the queries.
                 let runs = [
-                    Run { first: 0, len: 4, position: 32, pages: 0 },
-                    Run { first: 4, len: 2, position: 1, pages: 2 },
+                    Run { first: 0, len: 4, position: 32, encoded: 0, pages: 0 },
+                    Run { first: 4, len: 2, position: 1, encoded: 0, pages: 2 },
                 ];
                 let mut out = b.alloc(6 * 4 * dims.v).expect("memory");
                 let tables = PageTables { slots: vec![], pages: vec![3, 1, 0] };
@@ -106,6 +106,7 @@ fn attention_over_scattered_pages() {
                     q: &q,
                     n_head: 4,
                     scale: 0.25,
+                    sees: Sees::All,
                     causal,
                     window,
                     chunked,

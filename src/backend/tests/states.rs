@@ -10,7 +10,7 @@ type Call = (Vec<Run>, Vec<StateRun>, Vec<StateCopy>);
 
 /// Eleven rows of two sequences, and eleven more of both, one of which has two runs there.
 fn calls() -> [Call; 2] {
-    let run = |first, len, position| Run { first, len, position, pages: 0 };
+    let run = |first, len, position| Run { first, len, position, encoded: 0, pages: 0 };
     [
         (
             vec![run(0, 9, 0), run(9, 2, 0)],
@@ -96,7 +96,7 @@ fn a_convolution_is_what_its_formula_says() {
     for t in 0..8 {
         let row = buffer(&mut b, &x[t * n..(t + 1) * n]);
         let mut out = b.alloc(n).expect("memory");
-        let run = Run { first: 0, len: 1, position: t, pages: 0 };
+        let run = Run { first: 0, len: 1, position: t, encoded: 0, pages: 0 };
         begin(&mut b, &[run], &[StateRun { from: (t > 0).then_some(0), to: 0 }], &[]);
         b.causal_conv(CausalConv {
             states: &mut states,

@@ -221,7 +221,7 @@ mod tests {
     use crate::backend::cpu::CpuBackend;
     use crate::backend::tests::{Host, buffer, noise, weight};
     use crate::backend::threaded::F32Products;
-    use crate::backend::{KvAppend, KvRows, KvShape, PageTables, Pass, Product, Run, WeightRole};
+    use crate::backend::{KvAppend, KvRows, KvShape, PageTables, Pass, Product, Run, Sees, WeightRole};
     use crate::kernels::{Isa, KvType};
     use crate::quant::Format;
     use crate::threads::ThreadPool;
@@ -251,8 +251,9 @@ mod tests {
         let mut kv = b.alloc_kv(&shape).expect("memory");
         let slots: Vec<_> = (0..n).map(|i| (i / len * pages * PAGE_LEN + i % len) as u32).collect();
         let [k, v] = [1, 2].map(|seed| buffer(b, &noise(n * 64, seed)));
-        let runs: Vec<_> =
-            (0..runs).map(|i| Run { first: i * len, len, position: 0, pages: i * pages }).collect();
+        let runs: Vec<_> = (0..runs)
+            .map(|i| Run { first: i * len, len, position: 0, encoded: 0, pages: i * pages })
+            .collect();
         let pages: Vec<_> = (0..shape.n_pages as u32).collect();
         let groups = &[PageTables { slots, pages }];
         b.begin(&Pass { runs: &runs, groups, ..Pass::default() }).expect("a pass");
@@ -273,6 +274,7 @@ mod tests {
             q,
             n_head: 4,
             scale,
+            sees: Sees::All,
             causal,
             window,
             chunked: false,

@@ -24,8 +24,10 @@ impl Sequences {
     /// that are more of it, makes it those. Returns its length.
     pub fn reuse(&mut self, seq: u32, ids: &[u32], most: usize) -> Result<usize> {
         let i = self.index(seq)?;
+        let all = ids;
         let ids = &ids[..ids.len().min(most).min(self.n_ctx)];
         let common = self.tokens(seq)?.iter().zip(ids).take_while(|(a, b)| a == b).count();
+        let common = if self.encodes_alike(i, all, common) { common } else { 0 };
         let marked = self.marked(i).filter(|&at| at <= common && self.sequences[i].plain == ALL);
         let own = [Some(common), marked].into_iter().flatten().find(|&n| self.can_cut(i, n)).unwrap_or(0);
         let own = if self.state_at(i, own) == 0 { 0 } else { own };

@@ -140,6 +140,9 @@ impl Sequences {
 
     /// Whether the first `n` tokens of sequence `i` are a sequence that can go on.
     pub(super) fn can_cut(&self, i: usize, n: usize) -> bool {
+        if n > 0 && n < self.encoded_of(i, self.sequences[i].len) {
+            return false;
+        }
         let at = self.state_at(i, n);
         let mut tables = self.groups.iter().zip(&self.sequences[i].tables);
         n == 0 || tables.all(|(group, table)| group.goes_on(table.from, at) || table.needs_mark(group, n))
@@ -149,6 +152,12 @@ impl Sequences {
     pub(super) fn check_cut(&self, i: usize, n: usize, what: &str) -> Result<()> {
         if self.can_cut(i, n) {
             return Ok(());
+        }
+        let encoded = self.encoded_of(i, self.sequences[i].len);
+        if n < encoded {
+            return Err(Error::InvalidArgument(format!(
+                "{what}: the encoder read its first {encoded} tokens as a whole; as many or more can be had, or none"
+            )));
         }
         let tables = self.groups.iter().zip(&self.sequences[i].tables);
         let windows = tables.filter_map(|(group, table)| Some((table.from, group.window?.len)));

@@ -90,13 +90,20 @@ impl Generator {
             Prompt::Tokens(ids) => copied(ids, "the prompt's tokens"),
         };
         let is_cancelled = matches!(ids, Err(Error::Cancelled(_)));
-        let ids = if is_cancelled { Vec::new() } else { ids? };
+        let mut ids = if is_cancelled { Vec::new() } else { ids? };
+        let is_empty = ids.is_empty();
         check_ids(&model, &ids, ids.len())?;
-        if ids.is_empty() && is_start && !is_cancelled {
+        if is_empty && is_start && !is_cancelled {
             return Err(Error::InvalidArgument(match options.reuse_prefix {
                 true => "the prompt is empty, and it is the whole text: nothing to continue".into(),
                 false => "the prompt is empty and so is the sequence: nothing to continue".into(),
             }));
+        }
+        if let Some(start) = model.info().decoder_start
+            && !is_cancelled
+            && !past.iter().chain(&ids).any(|&id| id == start)
+        {
+            ids.push(start);
         }
         let echo = match prompt {
             _ if !options.echo || is_cancelled => String::new(),

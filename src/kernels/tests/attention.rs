@@ -185,6 +185,7 @@ fn tile<'a>(
         kv_head: 1,
         position,
         causal: true,
+        from: 0,
         end: position + n_tokens,
         window: None,
         chunked: false,

@@ -20,6 +20,7 @@ fn windows_look_ahead_where_attention_is_not_causal() {
             kv_head: 0,
             position: 10,
             causal,
+            from: 0,
             end: 20,
             window,
             chunked: false,

@@ -1,0 +1,87 @@
+//! Models that are an encoder and a decoder: which rows of a call the encoder reads, and where micro-batches are cut so that each is one
+//! part's, with whole texts of the encoder's.
+#![forbid(unsafe_code)]
+
+use super::Tokens;
+use crate::cache::Sequences;
+use crate::error::{Error, Result};
+
+/// The rows of the call under way.
+#[derive(Default)]
+pub(super) struct Encoded {
+    /// For each row the number of the encoder's text that it is of, from 1 on, or 0 for one of the decoder's. Empty in models that have
+    /// no encoder.
+    texts: Vec<u32>,
+    /// Of each sequence, whether its decoder's part has begun.
+    decodes: Vec<bool>,
+}
+
+impl Encoded {
+    /// Plans the rows of `tokens`, which begin answers with `start`. `InvalidArgument` where a text does not lie in one piece, wants logits
+    /// within the encoder's part, or is more than `n_batch` tokens.
+    pub fn plan(
+        &mut self,
+        tokens: &Tokens<'_>,
+        start: Option<u32>,
+        sequences: &Sequences,
+        n_batch: usize,
+    ) -> Result<()> {
+        self.texts.clear();
+        let Some(start) = start else { return Ok(()) };
+        self.decodes.clear();
+        for seq in 0..sequences.n_seq() as u32 {
+            self.decodes.push(sequences.is_decoding(seq)?);
+        }
+        let seq_of = |i: usize| tokens.seqs.map_or(0, |seqs| seqs[i]) as usize;
+        let (mut n_texts, mut len) = (0, 0);
+        for (i, &id) in tokens.ids.iter().enumerate() {
+            let seq = seq_of(i);
+            // Sequences that are not there are refused where pages are taken.
+            let Some(decodes) = self.decodes.get_mut(seq) else { continue };
+            *decodes |= id == start;
+            if *decodes {
+                self.texts.push(0);
+                continue;
+            }
+            if tokens.wants(i) {
+                return Err(Error::InvalidArgument(format!(
+                    "token {i} of the batch asks for logits, but the encoder reads it: there are logits from token {start} \
+                     (decoder_start_token_id) on, which has to follow the text"
+                )));
+            }
+            let goes_on = i > 0 && seq_of(i - 1) == seq && self.texts.last().is_some_and(|&text| text > 0);
+            if !goes_on {
+                if (0..i).any(|j| seq_of(j) == seq) {
+                    return Err(Error::InvalidArgument(format!(
+                        "token {i} of the batch goes on with the text of sequence {seq} behind other sequences' tokens, but an \
+                         encoder reads a text in one piece"
+                    )));
+                }
+                (n_texts, len) = (n_texts + 1, 0);
+            }
+            len += 1;
+            if len > n_batch {
+                return Err(Error::InvalidArgument(format!(
+                    "the text of sequence {seq} has more than {n_batch} tokens (n_batch), but an encoder reads a text in one piece"
+                )));
+            }
+            self.texts.push(n_texts);
+        }
+        Ok(())
+    }
+
+    /// Where the micro-batch ends that begins with row `first` and may go up to row `most`.
+    pub fn end(&self, first: usize, most: usize) -> usize {
+        let Some(rest) = self.texts.get(first..most) else { return most };
+        let is_encoded = rest[0] > 0;
+        let n = rest.iter().take_while(|&&text| (text > 0) == is_encoded).count();
+        let end = first + n;
+        match self.texts.get(end) {
+            // A text that does not fit as a whole is the next micro-batch's.
+            Some(&next) if is_encoded && next == self.texts[end - 1] => {
+                first + rest.iter().take_while(|&&text| text != next).count()
+            }
+            _ => end,
+        }
+    }
+}
