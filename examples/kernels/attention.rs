@@ -55,6 +55,7 @@ pub fn measure(kernels: &'static Kernels, threads: usize) {
                         kv_head,
                         position: n_positions - n_tokens,
                         causal: true,
+                        from: 0,
                         end: n_positions,
                         window: None,
                         scale: 0.125,
