@@ -28,7 +28,7 @@ pub fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
     }
 }
 
-pub fn layer_norm(x: &[f32], weight: &[f32], bias: Option<&[f32]>, eps: f32, out: &mut [f32]) {
+pub(super) fn layer_norm(x: &[f32], weight: &[f32], bias: Option<&[f32]>, eps: f32, out: &mut [f32]) {
     debug_assert!(x.len() == weight.len() && x.len() == out.len(), "the vectors differ in length");
     debug_assert!(bias.is_none_or(|bias| bias.len() == x.len()), "the vectors differ in length");
     let n = x.len() as f64;

@@ -303,7 +303,6 @@ simd_kernels!("neon", Neon::new(), {
     expand_bf16(row: &[u8], out: &mut [f32]) = dots::expand_bf16;
     quantize_activations(x: &[f32], out: &mut [Q8Block]) = activation::quantize_activations;
     rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) = norm::rms_norm;
-    layer_norm(x: &[f32], weight: &[f32], bias: Option<&[f32]>, eps: f32, out: &mut [f32]) = norm::layer_norm;
     gelu_tanh(x: &mut [f32]) = elementwise::gelu_tanh;
     silu(x: &mut [f32]) = elementwise::silu;
     gelu_mul(gate: &mut [f32], up: &[f32]) = elementwise::gelu_mul;

@@ -35,7 +35,6 @@ pub static AVX2: Kernels = Kernels {
     expand: expansions(vector::expand_f16, vector::expand_bf16),
     quantize_activations: vector::quantize_activations,
     rms_norm: vector::rms_norm,
-    layer_norm: vector::layer_norm,
     gelu_tanh: vector::gelu_tanh,
     silu: vector::silu,
     gelu_mul: vector::gelu_mul,

@@ -31,7 +31,6 @@ pub static AVX512: Kernels = Kernels {
     expand: expansions(vector::expand_f16, vector::expand_bf16),
     quantize_activations: activation::quantize_activations,
     rms_norm: vector::rms_norm,
-    layer_norm: vector::layer_norm,
     gelu_tanh: vector::gelu_tanh,
     silu: vector::silu,
     gelu_mul: vector::gelu_mul,
