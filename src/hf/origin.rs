@@ -65,9 +65,9 @@ const SOURCES: &[(&str, &[&str])] = &[
     ("use_parallel_residual", &["use_parallel_residual"]),
     ("shortconv.l_cache", &["conv_L_cache"]),
     ("ssm.conv_kernel", &["linear_conv_kernel_dim", "mamba_d_conv", "conv_kernel"]),
-    ("ssm.state_size", &["linear_key_head_dim", "mamba_d_state", "ssm_state_size"]),
+    ("ssm.state_size", &["linear_key_head_dim", "mamba_d_state", "ssm_state_size", "state_size"]),
     ("ssm.group_count", &["linear_num_key_heads", "mamba_n_groups", "n_groups"]),
-    ("ssm.time_step_rank", &["linear_num_value_heads", "mamba_n_heads", "mamba_num_heads"]),
+    ("ssm.time_step_rank", &["linear_num_value_heads", "mamba_n_heads", "mamba_num_heads", "time_step_rank"]),
     (
         "ssm.inner_size",
         &[
@@ -76,6 +76,8 @@ const SOURCES: &[(&str, &[&str])] = &[
             "mamba_expand",
             "mamba_n_heads",
             "mamba_head_dim",
+            "intermediate_size",
+            "expand",
         ],
     ),
     ("moe_latent_size", &["moe_latent_size"]),

@@ -34,8 +34,13 @@ fn with(file: &Gguf, key: &str, value: Option<&Value>) -> Vec<u8> {
 fn attempt(bytes: &[u8]) -> Result<(), Error> {
     let model = Arc::new(LoadedModel::from_bytes(bytes, NAME)?);
     let mut context = Context::new(&model, &ContextOptions { n_ctx: 40, ..ContextOptions::default() })?;
+    let mut ids = [1; 40];
+    if let Some(start) = model.info().decoder_start {
+        // A text for the encoder, and an answer.
+        ids[20] = start;
+    }
     match model.info().causal {
-        true => context.decode(Tokens::next(&[1; 40])),
+        true => context.decode(Tokens::next(&ids)),
         false => context.embed(&[&[1; 40]], &EmbedOptions::default()).map(drop),
     }
 }
@@ -70,10 +75,11 @@ fn extremes(value: &Value) -> Vec<Value> {
 /// Keys that a file may have and Ember does not need; stablelm's tells less than its tensors do, and is wrong in files of
 /// StableLM 3B, whose configuration leaves it out. Those of T5 give the number for their RMS norms under another name, too.
 fn is_unused(key: &str) -> bool {
-    const UNUSED: [&str; 4] = [
+    const UNUSED: [&str; 5] = [
         ".vocab_size",
         ".rope.scaling.finetuned",
         "stablelm.use_parallel_residual",
+        "t5.attention.layer_norm_epsilon",
         "t5encoder.attention.layer_norm_epsilon",
     ];
     UNUSED.iter().any(|end| key.ends_with(end))
