@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::config::Config;
-use super::family::{Family, Keys, N_CTX};
+use super::family::{Family, Keys};
 use super::layout::Change;
 use super::names::BARE;
 use crate::gguf::Origin;
@@ -23,17 +23,26 @@ const SOURCES: &[(&str, &[&str])] = &[
             "hybrid_override_pattern",
         ],
     ),
-    ("context_length", N_CTX),
+    ("context_length", &["max_position_embeddings", "n_positions", "n_ctx", "max_seq_len"]),
     ("embedding_length", &["hidden_size", "n_embd", "dim", "d_model"]),
-    ("feed_forward_length", &["block_ff_dim", "intermediate_size", "n_inner", "hidden_dim", "d_ff"]),
+    (
+        "feed_forward_length",
+        &["block_ff_dim", "intermediate_size", "n_inner", "hidden_dim", "d_ff", "expansion_ratio"],
+    ),
     ("vocab_size", &["vocab_size"]),
     ("attention.head_count", &["num_attention_heads", "n_head", "n_heads", "num_heads"]),
     (
         "attention.head_count_kv",
         &["num_key_value_heads", "layer_types", "full_attn_idxs", "layers_block_type"],
     ),
-    ("attention.key_length", &["global_head_dim", "per_layer_config", "kv_lora_rank", "head_dim", "d_kv"]),
-    ("attention.value_length", &["global_head_dim", "per_layer_config", "kv_lora_rank", "head_dim", "d_kv"]),
+    (
+        "attention.key_length",
+        &["global_head_dim", "per_layer_config", "kv_lora_rank", "head_dim", "d_kv", "hidden_size"],
+    ),
+    (
+        "attention.value_length",
+        &["global_head_dim", "per_layer_config", "kv_lora_rank", "head_dim", "d_kv", "hidden_size"],
+    ),
     ("attention.layer_norm_rms_epsilon", &["rms_norm_eps", "norm_eps", "layer_norm_epsilon"]),
     ("attention.layer_norm_epsilon", &["layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps"]),
     ("attention.scale", &["attention_multiplier", "query_pre_attn_scalar", "qk_nope_head_dim"]),
@@ -61,7 +70,7 @@ const SOURCES: &[(&str, &[&str])] = &[
     ("final_logit_softcapping", &["final_logit_softcapping"]),
     ("embedding_scale", &["embedding_multiplier"]),
     ("residual_scale", &["residual_multiplier"]),
-    ("logit_scale", &["logits_scaling"]),
+    ("logit_scale", &["logits_scaling", "logit_scale"]),
     ("use_parallel_residual", &["use_parallel_residual"]),
     ("shortconv.l_cache", &["conv_L_cache"]),
     ("ssm.conv_kernel", &["linear_conv_kernel_dim", "mamba_d_conv", "conv_kernel"]),
@@ -81,12 +90,12 @@ const SOURCES: &[(&str, &[&str])] = &[
         ],
     ),
     ("moe_latent_size", &["moe_latent_size"]),
-    ("expert_shared_count", &["n_shared_experts"]),
+    ("expert_shared_count", &["n_shared_experts", "moe_num_shared_experts", "num_shared_expert"]),
     ("rope.scaling.finetuned", &["position_embedding_type", "layer_types"]),
     ("attention.recurrent_layers", &["layer_types"]),
     ("full_attention_interval", &["full_attention_interval"]),
-    ("expert_count", &["num_experts", "num_local_experts", "n_routed_experts"]),
-    ("expert_used_count", &["num_experts_per_tok", "top_k_experts", "moe_top_k"]),
+    ("expert_count", &["num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"]),
+    ("expert_used_count", &["num_experts_per_tok", "top_k_experts", "moe_top_k", "moe_topk", "moe_k"]),
     ("expert_feed_forward_length", &["moe_intermediate_size", "intermediate_size"]),
     (
         "expert_shared_feed_forward_length",
@@ -94,11 +103,16 @@ const SOURCES: &[(&str, &[&str])] = &[
             "shared_expert_intermediate_size",
             "shared_intermediate_size",
             "moe_shared_expert_intermediate_size",
+            "moe_intermediate_size",
+            "intermediate_size",
         ],
     ),
     ("expert_weights_norm", &["norm_topk_prob"]),
     ("expert_weights_scale", &["routed_scaling_factor"]),
-    ("leading_dense_block_count", &["num_dense_layers", "first_k_dense_replace", "mlp_layer_types"]),
+    (
+        "leading_dense_block_count",
+        &["num_dense_layers", "first_k_dense_replace", "mlp_layer_types", "moe_layer_start_index"],
+    ),
     (
         "rope.dimension_count",
         &[
@@ -114,6 +128,8 @@ const SOURCES: &[(&str, &[&str])] = &[
     ("rope.freq_base_swa", &["rope_local_base_freq", "local_rope_theta", "*.rope_theta"]),
     ("hidden_activation", &["hidden_activation", "dense_act_fn", "feed_forward_proj"]),
     ("moe_every_n_layers", &["moe_every_n_layers"]),
+    ("interleave_moe_layer_step", &["moe_layer_interval"]),
+    ("attention.max_alibi_bias", &["attn_config.alibi_bias_max"]),
     ("attention.relative_buckets_count", &["relative_attention_num_buckets"]),
     ("attention.relative_max_distance", &["relative_attention_max_distance"]),
     ("rope.scaling.type", &["*.rope_type", "*.type"]),
