@@ -281,8 +281,8 @@ fn page(honoured: &BTreeMap<&str, Vec<String>>) -> String {
          file.\n\
          - *Refused*: the key would change results, and the file is refused by its name.\n\
          - Keys `{{arch}}.…` and `tokenizer.ggml.…` that are not here are ignored, with one warning that names them.\n\n\
-         Of {} keys, {n_honoured} are honoured, at least by some architectures; {n_nothing} have no effect on results, \
-         {n_warned} are warned of, {n_refused} are\nrefused.\n\n\
+         The table has {} keys. At least one architecture honours {n_honoured} of them. {n_nothing} have no effect on results, \
+         Ember warns of\n{n_warned}, and it refuses {n_refused}.\n\n\
          | key | honoured by | otherwise |\n|---|---|---|\n{rows}",
         ember::arch::keys().len(),
     )
