@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::config::Config;
-use super::family::{Family, Keys};
+use super::family::{Family, Keys, N_CTX};
 use super::layout::Change;
 use super::names::BARE;
 use crate::gguf::Origin;
@@ -23,7 +23,8 @@ const SOURCES: &[(&str, &[&str])] = &[
             "hybrid_override_pattern",
         ],
     ),
-    ("context_length", &["max_position_embeddings", "n_positions", "n_ctx", "max_seq_len"]),
+    ("context_length", N_CTX),
+    ("context_length", &["max_seq_len"]),
     ("embedding_length", &["hidden_size", "n_embd", "dim", "d_model"]),
     (
         "feed_forward_length",
@@ -265,8 +266,8 @@ impl Origin for Names {
 
 /// What the key `own` was read from.
 fn source(config: &Config<'_>, own: &str) -> Option<String> {
-    let (_, paths) = SOURCES.iter().find(|(key, _)| *key == own)?;
-    paths.iter().find_map(|path| match path.strip_prefix("*.") {
+    let mut paths = SOURCES.iter().filter(|(key, _)| *key == own).flat_map(|(_, paths)| paths.iter());
+    paths.find_map(|path| match path.strip_prefix("*.") {
         None => config.place(path),
         Some(rest) => ROTARY.iter().find_map(|rotary| config.place(&format!("{rotary}.{rest}"))),
     })

@@ -64,15 +64,16 @@ pub(super) fn run(
                 let time_step = |pace: &Pace<'_, ThreadedBackend>| {
                     softplus(pace.step[place_of] + pace.bias.f32s()[head]).max(pace.least)
                 };
-                let decay_by =
-                    |pace: &Pace<'_, ThreadedBackend>| libm::expf(pace.a.f32s()[head] * time_step(pace));
+                let decay =
+                    |pace: &Pace<'_, ThreadedBackend>, time: f32| libm::expf(pace.a.f32s()[head] * time);
                 match &rule {
                     ScanRule::Delta { pace, rate } => {
-                        let (rate, decay) = (sigmoid(rate[place_of]), decay_by(pace));
+                        let (rate, decay) = (sigmoid(rate[place_of]), decay(pace, time_step(pace)));
                         (kernels.scan_step)(&ScanStep { q, k, v, decay, rate, delta: true }, s, out);
                     }
-                    ScanRule::TimeStep { pace, skip } | ScanRule::Selective { pace, skip } => {
-                        let (rate, decay) = (time_step(pace), decay_by(pace));
+                    ScanRule::TimeStep { pace, skip } => {
+                        let rate = time_step(pace);
+                        let decay = decay(pace, rate);
                         (kernels.scan_step)(&ScanStep { q, k, v, decay, rate, delta: false }, s, out);
                         let skip = skip.f32s()[head];
                         out.iter_mut().zip(v).for_each(|(out, v)| *out += skip * v);
@@ -82,6 +83,8 @@ pub(super) fn run(
                             [decay, known, rate].map(|x| &x[place_of * k_dim..][..k_dim]);
                         (kernels.unlearn_step)(&UnlearnStep { q, k, v, decay, known, rate }, s, out);
                     }
+                    // [`selective`] has these.
+                    ScanRule::Selective { .. } => {}
                 }
                 while let Some(copy) = copies.next_if(|copy| copy.row as usize == row) {
                     place.keep(&values, copy.to, head..head + 1, s);
