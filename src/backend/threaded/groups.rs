@@ -58,9 +58,6 @@ pub(super) fn pack_now<'a>(
     (product, Group::alone(w.format, group, w.n_cols / packed::COLS))
 }
 
-/// Activation vectors in one call of a packed product with one group.
-pub(super) const VECTORS: usize = 32;
-
 /// Some groups of a packed weight, and how they are multiplied with activations rounded to `B`.
 pub(super) struct Groups<'a, B> {
     product: PackedProduct<B>,

@@ -5,7 +5,7 @@ use std::ops::Range;
 use half::f16;
 use matrixmultiply::sgemm;
 
-use super::groups::{FEW, Groups, VECTORS, groups_of, pack_now, packed_numbers, packs_now, rows_now};
+use super::groups::{FEW, Groups, groups_of, pack_now, packed_numbers, packs_now, rows_now};
 use crate::backend::host::{HostWeight, Stop};
 use crate::kernels::{I16Block, Kernels, MANY, halves};
 use crate::quant::packed::{self, Ahead};
@@ -179,7 +179,7 @@ impl Inputs<'_> {
         };
         let pair = groups.pair.filter(|_| vectors.len() >= MANY);
         let n_paired = pair.map_or(0, |pair| groups.multiply_pairs(pair, x, put));
-        let mut buffer = [0.0; VECTORS * packed::ROWS];
+        let mut buffer = [0.0; BLOCK * packed::ROWS];
         for i in n_paired..groups.n {
             groups.multiply(&groups.group(i), x, &mut buffer, |t, products| put(i, t, products));
         }

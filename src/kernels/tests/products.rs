@@ -266,7 +266,7 @@ fn pairs_of_groups_give_the_bits_of_the_groups() {
                 bytes
             });
             let [low, high] = packed.each_ref().map(|bytes| Group::alone(info.format, bytes, n_pieces));
-            for n in [0, 1, 4, 6, 7, 24, 64] {
+            for n in [0, 1, 4, 5, 6, 7, 13, 24, 64, 95] {
                 let mut x = vec![Q8Block::ZERO; n * n_pieces];
                 (kernels.quantize_activations)(&noise(n * n_cols, 10), &mut x);
                 let [mut single, mut double] =

@@ -8,11 +8,10 @@ use std::sync::OnceLock;
 
 use super::avx512;
 use crate::kernels::{Isa, Kernels};
-use crate::quant::FORMAT_COUNT;
 
-/// The table. Tiles share what they read by themselves, without pairs.
+/// The table.
 pub static AMX: Kernels =
-    Kernels { isa: Isa::Amx, packed: packed::TABLE, pairs: [None; FORMAT_COUNT], ..avx512::AVX512 };
+    Kernels { isa: Isa::Amx, packed: packed::TABLE, pairs: packed::PAIRS, ..avx512::AVX512 };
 
 /// Whether this machine has the instructions that the functions of [`AMX`] are compiled for, and the operating system
 /// lets this process use them. It is asked once: what it grants holds for all threads as long as the process lives.

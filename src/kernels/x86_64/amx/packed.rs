@@ -1,13 +1,14 @@
 //! Products with packed weights (see [`crate::quant::packed`]) on tiles: sixteen rows times sixteen vectors of
 //! activations. Codes and activations lie as tiles want them; the scales meet the sums of a piece in the registers of
-//! AVX-512, in the order of that level's products, so that a result has the same bits.
+//! AVX-512, in the order of that level's products, so that a result has the same bits. Tiles multiply signed codes too: those that
+//! AVX-512 reads 128 too large, and takes the excess from each sum, are what they stand for here.
 
 use std::arch::x86_64::*;
 
 use super::super::avx512::formats::{self, Parts};
-use super::super::avx512::packed;
+use super::super::avx512::{packed, pairs};
 use super::tiles::{Quads, Sums, Tiles};
-use crate::kernels::PackedProduct;
+use crate::kernels::{PackedPair, PackedProduct};
 use crate::quant::packed::{Group, ROWS};
 use crate::quant::{FORMAT_COUNT, Format, Q8Block};
 
@@ -16,54 +17,42 @@ const RUN: usize = 4;
 /// Vectors that make a tile; fewer are left to AVX-512.
 const VECTORS: usize = 16;
 
-/// The products of this level, by format.
-pub const TABLE: [Option<PackedProduct>; FORMAT_COUNT] = {
-    let mut table = packed::TABLE;
-    table[Format::Q4_0 as usize] = Some(q4_0::product);
-    table[Format::Q4_1 as usize] = Some(q4_1::product);
-    table[Format::Q5_0 as usize] = Some(q5_0::product);
-    table[Format::Q5_1 as usize] = Some(q5_1::product);
-    table[Format::Q8_0 as usize] = Some(q8_0::product);
-    table[Format::Q2_K as usize] = Some(q2_k::product);
-    table[Format::Q3_K as usize] = Some(q3_k::product);
-    table[Format::Q4_K as usize] = Some(q4_k::product);
-    table[Format::Q5_K as usize] = Some(q5_k::product);
-    table[Format::Q6_K as usize] = Some(q6_k::product);
-    table[Format::IQ4_NL as usize] = Some(iq4_nl::product);
-    table[Format::IQ4_XS as usize] = Some(iq4_xs::product);
-    table[Format::MXFP4 as usize] = Some(mxfp4::product);
-    table[Format::NVFP4 as usize] = Some(nvfp4::product);
-    table[Format::IQ1_S as usize] = Some(iq1_s::product);
-    table[Format::IQ1_M as usize] = Some(iq1_m::product);
-    table[Format::IQ2_XXS as usize] = Some(iq2_xxs::product);
-    table[Format::IQ2_XS as usize] = Some(iq2_xs::product);
-    table[Format::IQ2_S as usize] = Some(iq2_s::product);
-    table[Format::IQ3_XXS as usize] = Some(iq3_xxs::product);
-    table[Format::IQ3_S as usize] = Some(iq3_s::product);
-    table[Format::TQ1_0 as usize] = Some(tq1_0::product);
-    table[Format::TQ2_0 as usize] = Some(tq2_0::product);
-    table[Format::Q1_0 as usize] = Some(q1_0::product);
-    table[Format::Q2_0 as usize] = Some(q2_0::product);
-    table
-};
+/// The products of this level, by format, and those with pairs of groups: tiles share what they read by themselves. Formats whose halves
+/// of pieces have scales of their own are left to AVX-512. They would fill half as much of each tile, and are a third slower on tiles
+/// (Emerald Rapids, IQ2_XS).
+macro_rules! tables {
+    ($($format:ident $name:ident),* $(,)?) => {
+        pub const TABLE: [Option<PackedProduct>; FORMAT_COUNT] = {
+            let mut table = packed::TABLE;
+            $(table[Format::$format as usize] = Some($name::product);)*
+            table
+        };
+        pub const PAIRS: [Option<PackedPair>; FORMAT_COUNT] = {
+            let mut table = pairs::TABLE;
+            $(table[Format::$format as usize] = None;)*
+            table
+        };
+        products!($($name)*);
+    };
+}
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,avx512bitalg,f16c")]
-fn store(codes: [__m512i; 8], out: &mut Quads) {
+fn store<const BIASED: bool>(codes: [__m512i; 8], out: &mut Quads) {
     for (quad, out) in codes.into_iter().zip(&mut out.0) {
+        let quad = if BIASED { _mm512_xor_si512(quad, _mm512_set1_epi8(-128)) } else { quad };
         // SAFETY: `out` has room for 64 bytes.
         unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), quad) };
     }
 }
 
-/// The sums of one vector, and what they begin with, as numbers.
+/// The sums of one vector as numbers.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,avx512bitalg,f16c")]
-fn load(sums: &Sums, vector: usize, begin: __m512i) -> __m512 {
+fn load(sums: &Sums, vector: usize) -> __m512 {
     let sums = &sums.0[vector];
     // SAFETY: there are 64 bytes.
-    let sums = unsafe { _mm512_loadu_si512(sums.as_ptr().cast()) };
-    _mm512_cvtepi32_ps(_mm512_add_epi32(begin, sums))
+    _mm512_cvtepi32_ps(unsafe { _mm512_loadu_si512(sums.as_ptr().cast()) })
 }
 
 /// The product of each format.
@@ -72,6 +61,8 @@ macro_rules! products {
         mod $name {
             use super::*;
             use formats::$name as format;
+
+            const _: () = assert!(!format::HALVES);
 
             /// The product of this format.
             pub fn product(group: &Group<'_>, x: &[Q8Block], out: &mut [f32]) {
@@ -90,15 +81,15 @@ macro_rules! products {
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,avx512bitalg,f16c")]
             fn tiled(parts: &Parts<'_>, n: usize, x: &[Q8Block], out: &mut [f32]) {
                 // SAFETY: this function runs on machines that have tiles, and calls none that configures them.
-                let tiles = unsafe { Tiles::configure(format::HALVES) };
+                let tiles = unsafe { Tiles::configure(format::BIASED) };
                 let mut quads = [Quads([[0; 64]; 8]); RUN];
-                let mut sums = [[Sums([[0; ROWS]; VECTORS]); 2]; RUN];
+                let mut sums = [[Sums([[0; ROWS]; VECTORS]); 2]; RUN / 2];
                 let mut lines = [[_mm512_setzero_ps(); format::LINES]; RUN];
                 out.fill(0.0);
                 for first in (0..n).step_by(RUN) {
                     let run = RUN.min(n - first);
                     for i in 0..run {
-                        store(format::codes(parts, first + i), &mut quads[i]);
+                        store::<{ format::BIASED }>(format::codes(parts, first + i), &mut quads[i]);
                         lines[i] = format::line(parts, first + i);
                     }
                     let blocks = out.as_chunks_mut::<ROWS>().0.as_chunks_mut::<VECTORS>().0;
@@ -131,12 +122,7 @@ macro_rules! products {
                     // SAFETY: there are 16 numbers.
                     let mut acc = unsafe { _mm512_loadu_ps(row.as_ptr()) };
                     for (i, x) in x[t * n..][..N].iter().enumerate() {
-                        let begin = format::begin(x);
-                        let sums = match format::HALVES {
-                            true => [load(&sums[2 * i], t, begin[0]), load(&sums[2 * i + 1], t, begin[1])],
-                            false => [load(&sums[i], t, begin[0]); 2],
-                        };
-                        acc = format::add(acc, sums, lines[i], x);
+                        acc = format::add(acc, [load(&sums[i], t); 2], lines[i], x);
                     }
                     // SAFETY: `row` has room for 16 numbers.
                     unsafe { _mm512_storeu_ps(row.as_mut_ptr(), acc) };
@@ -146,5 +132,6 @@ macro_rules! products {
     )* };
 }
 
-products!(q4_0 q4_1 q5_0 q5_1 q8_0 q2_k q3_k q4_k q5_k q6_k iq4_nl iq4_xs mxfp4 nvfp4 tq2_0 q1_0 q2_0);
-products!(iq1_s iq1_m iq2_xxs iq2_xs iq2_s iq3_xxs iq3_s tq1_0);
+tables!(
+    Q4_0 q4_0, Q4_1 q4_1, Q5_0 q5_0, Q5_1 q5_1, Q8_0 q8_0, Q4_K q4_k, Q5_K q5_k, IQ4_NL iq4_nl, MXFP4 mxfp4, IQ1_S iq1_s, IQ2_XXS iq2_xxs, IQ3_XXS iq3_xxs, IQ3_S iq3_s, TQ1_0 tq1_0, TQ2_0 tq2_0, Q1_0 q1_0, Q2_0 q2_0,
+);

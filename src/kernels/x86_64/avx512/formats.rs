@@ -165,6 +165,18 @@ fn eight_bits(p: &[u8], j: usize) -> __m512i {
     load(&p[64 * j..])
 }
 
+/// What the sums of a block's products begin with, those of a piece or of its halves: what codes that are 128 too large add too much.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,avx512bitalg,f16c")]
+pub fn begin(biased: bool, halves: bool, x: &Q8Block) -> [__m512i; 2] {
+    let (whole, low) = (_mm512_set1_epi32(x.bias), _mm512_set1_epi32(x.bias_low));
+    match (biased, halves) {
+        (false, _) => [_mm512_setzero_si512(); 2],
+        (true, false) => [whole; 2],
+        (true, true) => [low, _mm512_sub_epi32(whole, low)],
+    }
+}
+
 /// One module per format, of what instruction sets with registers of 512 bits share.
 macro_rules! format {
     (
@@ -181,6 +193,8 @@ macro_rules! format {
             pub const SCALES: Scales = $scales;
             /// Whether the halves of a piece have scales of their own.
             pub const HALVES: bool = $halves;
+            /// Whether codes are 128 larger than what they stand for.
+            pub const BIASED: bool = $biased;
 
             /// What the sums of a block's products begin with, those of a piece or of its halves.
             #[inline]
@@ -188,12 +202,7 @@ macro_rules! format {
                 enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,avx512bitalg,f16c"
             )]
             pub fn begin(x: &Q8Block) -> [__m512i; 2] {
-                let (whole, low) = (_mm512_set1_epi32(x.bias), _mm512_set1_epi32(x.bias_low));
-                match ($biased, HALVES) {
-                    (false, _) => [_mm512_setzero_si512(); 2],
-                    (true, false) => [whole; 2],
-                    (true, true) => [low, _mm512_sub_epi32(whole, low)],
-                }
+                super::begin(BIASED, HALVES, x)
             }
 
             /// The vectors of scales and minima of a piece.

@@ -4,7 +4,7 @@
 
 use std::arch::x86_64::*;
 
-use super::formats::{BITS, Parts, load, load_128, load_f16};
+use super::formats::{self, BITS, Parts, load, load_128, load_f16};
 use crate::quant::packed::{Codes, Packing, STRIP, Scales};
 use crate::quant::{self, FORMAT_COUNT, Format, Q8Block, words};
 
@@ -226,6 +226,8 @@ macro_rules! grid {
             pub const SCALES: Scales = $packing.scales;
             /// Whether the halves of a piece have scales of their own.
             pub const HALVES: bool = LINES == 2;
+            /// Whether codes are 128 larger than what they stand for.
+            pub const BIASED: bool = true;
             /// The vectors of scales of a piece.
             pub const LINES: usize = $lines;
 
@@ -245,12 +247,7 @@ macro_rules! grid {
                 enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,avx512bitalg,f16c"
             )]
             pub fn begin(x: &Q8Block) -> [__m512i; 2] {
-                let whole = _mm512_set1_epi32(x.bias);
-                if !HALVES {
-                    return [whole; 2];
-                }
-                let low = _mm512_set1_epi32(x.bias_low);
-                [low, _mm512_sub_epi32(whole, low)]
+                formats::begin(BIASED, HALVES, x)
             }
 
             /// All codes of piece `i`.

@@ -4,7 +4,7 @@ mod activation;
 pub(super) mod formats;
 mod grids;
 pub(super) mod packed;
-mod pairs;
+pub(super) mod pairs;
 mod rows;
 mod runs;
 mod vector;
