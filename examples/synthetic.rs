@@ -228,7 +228,7 @@ fn norm(file: &mut Writer, name: &str, n_embd: usize) {
 /// Where random matrices come from.
 struct Weights {
     rng: Xoshiro256PlusPlus,
-    /// For each format [`POOL`] pieces, one behind the other.
+    /// For each format [`POOL`] pieces, one after another.
     pools: HashMap<Format, Vec<u8>>,
 }
 

@@ -202,7 +202,7 @@ unsafe extern "C" fn add_up(event: *const capi::ember_event, sum: *mut c_void) -
     0
 }
 
-/// Makes a constraint: one of some texts, behind a trigger or from the beginning on.
+/// Makes a constraint: one of some texts, after a trigger or from the beginning on.
 fn run_constraint(model: *mut ember_model, fault: Option<Fault>) -> Outcome {
     let (mut options, mut constraint) = (null_mut(), null_mut());
     assert_eq!(c!(ember_constraint_options_new(&mut options)), EMBER_OK);
@@ -608,7 +608,7 @@ fn every_fault_of_tokenizers(file: &[u8], stride: usize) {
                     &mut n
                 )),
             ];
-            // What could not be made is no good argument to the calls behind it.
+            // What could not be made is no good argument to the calls after it.
             statuses.into_iter().find(|&status| status != EMBER_OK).unwrap_or(EMBER_OK)
         });
         free!(ember_fim_options_free(fim));

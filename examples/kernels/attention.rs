@@ -1,4 +1,4 @@
-//! Attention over caches of binary16, of bytes with scales and of whole numbers, for four query heads to a head of keys and values.
+//! Attention over caches of binary16, of bytes with scales and of integers, for four query heads to a head of keys and values.
 #![allow(clippy::print_stdout, reason = "a command-line tool reports to its user")]
 
 use std::hint::black_box;

@@ -1,4 +1,4 @@
-//! Changes to a well-formed model that a few bytes of input describe, so that a short input reaches far behind the checks
+//! Changes to a well-formed model that a few bytes of input describe, so that a short input reaches far after the checks
 //! that any bytes fail: the wrong number in one key, a tensor of another type or shape, numbers that are none.
 
 use arbitrary::{Result, Unstructured};

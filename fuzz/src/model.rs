@@ -1,6 +1,6 @@
 //! A damaged model loads or is refused, and what loads runs: a few tokens are decoded, generated, scored and embedded.
 //!
-//! The first byte of the input names one of the models below, which the rest of it changes (`edit`); behind the last of
+//! The first byte of the input names one of the models below, which the rest of it changes (`edit`); after the last of
 //! them the rest is a file as it is.
 
 use std::sync::Arc;

@@ -78,7 +78,7 @@ fn look(context: &mut Context) -> Vec<(Vec<u32>, Option<Vec<u32>>)> {
         .collect()
 }
 
-/// The logits behind one more token of each sequence; nothing where there is no room.
+/// The logits after one more token of each sequence; nothing where there is no room.
 fn go_on(context: &mut Context) -> Vec<Option<Vec<u32>>> {
     (0..N_SEQ)
         .map(|seq| {

@@ -334,7 +334,7 @@ impl<'a, B: Backend> Binder<'a, B> {
         (n_types > 1).then(|| self.table(name, n_types, n_embd)).transpose()
     }
 
-    /// Lets be what comes behind the pooling, which is bound elsewhere: the head that scores texts, and dense modules.
+    /// Lets be what follows the pooling, which is bound elsewhere: the head that scores texts, and dense modules.
     pub fn leave_head(&mut self) {
         let tensors = self.gguf.tensors().iter().map(|t| t.name.as_str());
         let is_left =
@@ -438,7 +438,7 @@ impl<'a, B: Backend> Binder<'a, B> {
         Ok(NormLayer { kind: NormKind::Layer, weight, bias: None, eps })
     }
 
-    /// Checks that every tensor of the file was used: one that was not would be left out of the computation. Layers behind the
+    /// Checks that every tensor of the file was used: one that was not would be left out of the computation. Layers after the
     /// `n_layer` first that have a tensor for it predict further tokens, and are no part of it.
     pub fn finish(self, n_layer: usize) -> Result<()> {
         let n_blocks = self.dim("block_count")?;

@@ -1,4 +1,4 @@
-//! Dense modules: layers behind the pooling, from the hidden state of a text to its vector (EmbeddingGemma has two).
+//! Dense modules: layers after the pooling, from the hidden state of a text to its vector (EmbeddingGemma has two).
 #![forbid(unsafe_code)]
 
 use super::ModelInfo;
@@ -16,7 +16,7 @@ const MOST_OUTPUTS: usize = 1 << 20;
 
 /// The layers bound to their weights, which are few and computed with as they are.
 pub struct Dense {
-    /// Each layer, and whether the hyperbolic tangent comes behind it.
+    /// Each layer, and whether the hyperbolic tangent comes after it.
     layers: Vec<(Layer, bool)>,
     n_out: usize,
 }

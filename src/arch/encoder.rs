@@ -72,7 +72,7 @@ impl<B: Backend> Model<B> for EncoderModel<B> {
 pub fn info<B: Backend>(file: &Binder<'_, B>) -> Result<ModelInfo> {
     let causal = file.flag("attention.causal")? == Some(true);
     file.refuse("attention.causal", causal, "causal masks in this architecture")?;
-    // A layer's keys and values are of no use behind the layer: one store is enough.
+    // A layer's keys and values are of no use after the layer: one store is enough.
     let info = file.info()?;
     let keeps =
         vec![Keeps::Kv(KvHeads { n: info.n_head_kv, dims: HeadDims::all(info.head_dim) }, ENCODER_KV)];

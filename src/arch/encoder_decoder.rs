@@ -1,5 +1,5 @@
 //! An encoder and its decoder as one [`Model`]. A pass is one part's. The encoder's leaves of a text keys and values for the decoder, in
-//! the places of the text's positions; the decoder's own are behind them.
+//! the places of the text's positions; the decoder's own are after them.
 #![forbid(unsafe_code)]
 
 use super::{Model, ModelInfo};

@@ -1,4 +1,4 @@
-//! EXAONE 4 (LG AI Research 2025): norms behind attention and feed-forward and of every query and key head; in the 32B model windows
+//! EXAONE 4 (LG AI Research 2025): norms after attention and feed-forward and of every query and key head; in the 32B model windows
 //! in three of four layers, and no positions in the fourth.
 #![forbid(unsafe_code)]
 

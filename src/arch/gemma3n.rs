@@ -135,7 +135,7 @@ fn laurel_rank<B: Backend>(file: &Binder<'_, B>) -> Result<usize> {
     Ok(dims.get(1).copied().unwrap_or(1))
 }
 
-/// What makes of the active vector what each vector gets, with tanh behind it.
+/// What makes of the active vector what each vector gets, with tanh after it.
 fn router<B: Backend>(
     file: &mut Binder<'_, B>,
     i: usize,

@@ -1,4 +1,4 @@
-//! GLM-4 0414 and GLM-Z1 (Zhipu AI 2025): norms before and behind attention and feed-forward, rotary positions on part of each head.
+//! GLM-4 0414 and GLM-Z1 (Zhipu AI 2025): norms before and after attention and feed-forward, rotary positions on part of each head.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;

@@ -75,7 +75,7 @@ impl Layer {
 
 /// A head bound to its weights. They are few, and computed with as they are.
 pub struct TextHead {
-    /// `[n_embd, n_embd]`, behind which comes the hyperbolic tangent.
+    /// `[n_embd, n_embd]`, after which comes the hyperbolic tangent.
     dense: Option<Layer>,
     /// `[labels, n_embd]`.
     out: Layer,

@@ -1,5 +1,5 @@
 //! LFM2 (Liquid AI 2025): short convolutions between gates in most layers, attention in the others, a gated feed-forward block or
-//! experts in all. LFM3 (2026) has windows with a base of their own, a gate of each head, and norms behind the blocks.
+//! experts in all. LFM3 (2026) has windows with a base of their own, a gate of each head, and norms after the blocks.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;

@@ -108,7 +108,7 @@ pub struct ModelInfo {
     pub n_ff: usize,
     /// The numbers of a mixture of experts.
     pub experts: Option<ExpertInfo>,
-    /// Whether keys are multiplied with the weights of a norm behind their rotation, so that none can be rotated again.
+    /// Whether keys are multiplied with the weights of a norm after their rotation, so that none can be rotated again.
     pub norms_rotated_keys: bool,
     /// Longest context the weights allow at all, when they set a limit (learned positions do).
     pub n_ctx_max: Option<usize>,

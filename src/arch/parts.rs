@@ -144,7 +144,7 @@ impl<B: Backend> Binder<'_, B> {
         })
     }
 
-    /// As [`Binder::attention`], with an output gate behind each head's query.
+    /// As [`Binder::attention`], with an output gate after each head's query.
     pub fn gated_attention(&mut self, i: usize, info: &ModelInfo) -> Result<SelfAttention<B>> {
         let (n_embd, n_q, n_kv) = (info.n_embd, info.n_head * info.head_dim, info.n_head_kv * info.head_dim);
         let name = |part: &str| format!("blk.{i}.{part}");

@@ -9,16 +9,16 @@ use crate::error::Result;
 /// `max_distance` on are in the last.
 #[derive(Debug, Clone, Copy)]
 pub struct Buckets {
-    /// Buckets in all; of encoders half of them for keys behind the query.
+    /// Buckets in all; of encoders half of them for keys after the query.
     pub n: usize,
     /// See above.
     pub max_distance: usize,
-    /// Whether keys behind the query have buckets; otherwise none is seen.
+    /// Whether keys after the query have buckets; otherwise none is seen.
     pub both_ways: bool,
 }
 
 impl Buckets {
-    /// The bucket of a key `distance` before the query, or behind it.
+    /// The bucket of a key `distance` before the query, or after it.
     fn of(self, distance: usize, behind: bool) -> usize {
         let n = if self.both_ways { self.n / 2 } else { self.n };
         let first = if self.both_ways && behind { n } else { 0 };
@@ -27,7 +27,7 @@ impl Buckets {
         if distance < exact {
             return first + distance;
         }
-        // In f32, as `transformers` does: it decides where a boundary is a whole number.
+        // In f32, as `transformers` does: it decides where a boundary is an integer.
         let share = libm::logf(distance as f32 / exact as f32)
             / libm::log(self.max_distance as f64 / exact as f64) as f32;
         first + (exact + (share * (n - exact) as f32) as usize).min(n - 1)

@@ -27,7 +27,7 @@ pub enum Sees {
     All,
     /// What the encoder reads: the first [`Run::encoded`] positions.
     Encoded,
-    /// What lies behind that.
+    /// What follows that.
     Decoded,
 }
 

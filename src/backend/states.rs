@@ -3,7 +3,7 @@
 
 use super::{Backend, Run};
 
-/// Shape of a store of recurrent states. A slot has the states of all layers behind one token of one sequence.
+/// Shape of a store of recurrent states. A slot has the states of all layers after one token of one sequence.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StateShape {
     /// f32 elements of each state in a slot.
@@ -39,14 +39,14 @@ pub trait StateStore {
 pub struct StateRun {
     /// The state before the first row; `None`: zeros, as at the beginning of a text.
     pub from: Option<u32>,
-    /// Where the state behind the last row goes. It may be `from`.
+    /// Where the state after the last row goes. It may be `from`.
     pub to: u32,
 }
 
 /// A state that is kept within a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StateCopy {
-    /// The row of the batch behind which it is the state.
+    /// The row of the batch after which it is the state.
     pub row: u32,
     /// The slot it goes to, which nothing else in the batch reads or writes.
     pub to: u32,

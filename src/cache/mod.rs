@@ -21,7 +21,7 @@ pub use recurrent::{EMBED_SLOTS, Recurrent};
 pub use sequences::{ALL, Moves, PAGE_LEN, Sequences, Window, most_pages};
 pub use tokens::Tokens;
 
-/// Most tokens that lie ready behind a sequence.
+/// Most tokens that lie ready after a sequence.
 pub const MAX_AHEAD: usize = 32;
 
 /// An empty array with room for `n` elements.

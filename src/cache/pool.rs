@@ -53,7 +53,7 @@ impl Pool {
         self.n_free + self.prefixes.as_ref().map_or(0, |tree| tree.n_unused(&self.users))
     }
 
-    /// A page, which now has one user: the one behind `after`, since memory is read fastest in order, if it is free and was
+    /// A page, which now has one user: the one after `after`, since memory is read fastest in order, if it is free and was
     /// taken before; otherwise the first that is free, so that no more is ever touched than was needed at once.
     pub fn take(&mut self, after: Option<u32>) -> Option<u32> {
         let next = after.filter(|&page| page < self.touched).map(|page| page + 1);
@@ -143,7 +143,7 @@ mod tests {
         let mut pool = Pool::new(130, None).expect("memory");
         let mut take =
             |after: &[Option<u32>]| after.iter().map(|&after| pool.take(after)).collect::<Vec<_>>();
-        // What was never taken comes from the front, whatever it is taken behind.
+        // What was never taken comes from the front, whatever it is taken after.
         assert_eq!(take(&[Some(62), None, Some(0), Some(129)]), [Some(0), Some(1), Some(2), Some(3)]);
         take(&[None; 80]);
         assert_eq!((pool.n_free(), pool.users(83), pool.users(84)), (46, 1, 0));

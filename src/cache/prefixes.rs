@@ -16,10 +16,10 @@ const ROOT: u32 = u32::MAX;
 struct Node {
     parent: u32,
     tokens: Tokens,
-    /// `None`: it was given up, or never there, and only pages behind it are.
+    /// `None`: it was given up, or never there, and only pages after it are.
     page: Option<u32>,
     n_children: u32,
-    /// The recurrent state behind the page.
+    /// The recurrent state after the page.
     state: Option<Snapshot>,
     /// When it was of use last.
     used: u64,
@@ -42,7 +42,7 @@ impl Prefixes {
         Prefixes { nodes: Vec::new(), vacant: Vec::new(), index: AHashMap::new(), clock: 0, has_gaps }
     }
 
-    /// The node of `tokens` behind node `parent` (`None`: at the beginning of a text), if there is one, and its page.
+    /// The node of `tokens` after node `parent` (`None`: at the beginning of a text), if there is one, and its page.
     pub fn find(&mut self, parent: Option<u32>, tokens: &Tokens) -> Option<(u32, Option<u32>)> {
         let id = *self.index.get(&(parent.unwrap_or(ROOT), *tokens))?;
         self.clock += 1;
@@ -76,12 +76,12 @@ impl Prefixes {
         self.nodes[id as usize].iter_mut().for_each(|node| node.page = Some(page));
     }
 
-    /// Has node `id` know the recurrent state behind its page.
+    /// Has node `id` know the recurrent state after its page.
     pub fn set_state(&mut self, id: u32, state: Snapshot) {
         self.nodes[id as usize].iter_mut().for_each(|node| node.state = Some(state));
     }
 
-    /// The recurrent state behind the page of node `id`, if one was set.
+    /// The recurrent state after the page of node `id`, if one was set.
     pub fn state(&self, id: u32) -> Option<Snapshot> {
         self.nodes[id as usize].as_ref()?.state
     }
@@ -135,7 +135,7 @@ impl Prefixes {
         }
     }
 
-    /// The node that has `page`, if there is one, and behind which nodes it cannot go: those first.
+    /// The node that has `page`, if there is one, and after which nodes it cannot go: those first.
     pub fn behind(&self, page: u32) -> Vec<u32> {
         let nodes = || (0u32..).zip(&self.nodes).filter_map(|(id, node)| Some((id, node.as_ref()?)));
         let mut found: Vec<u32> =

@@ -1,6 +1,6 @@
 //! Which slots hold the recurrent states of which sequences.
 //!
-//! A sequence has one state, behind a number of its tokens: all of them, or fewer after it was shortened. What lies between is then
+//! A sequence has one state, after a number of its tokens: all of them, or fewer after it was shortened. What lies between is then
 //! run once more, from there or from a snapshot that is nearer. A call never writes to the slot of the state that it begins with,
 //! so a call that fails changes nothing. Snapshots are states that somebody may come back to; they hold their slots until the
 //! slot is needed, and the one that was unused for the longest time goes first.
@@ -88,12 +88,12 @@ impl Slots {
 /// The states of one sequence.
 #[derive(Default)]
 struct States {
-    /// The slot of the state behind the first `at` tokens; `None` where that is none.
+    /// The slot of the state after the first `at` tokens; `None` where that is none.
     live: Option<u32>,
     at: usize,
-    /// Where the call under way leaves the state behind its last token.
+    /// Where the call under way leaves the state after its last token.
     next: Option<u32>,
-    /// Slots that the call under way fills on the way, by the number of tokens behind which it does; afterwards those of tokens
+    /// Slots that the call under way fills on the way, by the number of tokens after which it does; afterwards those of tokens
     /// that lie ready.
     copies: Vec<(usize, u32)>,
     /// By ascending numbers of tokens.
@@ -135,12 +135,12 @@ impl Recurrent {
         Recurrent { slots, sequences, n_snapshots, n_copies: 0, distance }
     }
 
-    /// Behind how many tokens the state of `seq` is.
+    /// After how many tokens the state of `seq` is.
     pub fn at(&self, seq: usize) -> usize {
         self.sequences[seq].at
     }
 
-    /// Behind how many tokens at most, up to `n`, there is a state of `seq`.
+    /// After how many tokens at most, up to `n`, there is a state of `seq`.
     pub fn nearest(&self, seq: usize, n: usize) -> usize {
         let s = &self.sequences[seq];
         let own = if s.at <= n { s.at } else { 0 };
@@ -152,7 +152,7 @@ impl Recurrent {
         self.sequences[seq].snapshots.iter().rev().find(there).copied()
     }
 
-    /// How many tokens the next call can leave ready behind `seq`, in place of those that lie ready there.
+    /// How many tokens the next call can leave ready after `seq`, in place of those that lie ready there.
     pub fn most_ahead(&self, seq: usize) -> usize {
         let others = self.n_copies - self.sequences[seq].copies.len();
         self.n_snapshots.saturating_sub(others)
@@ -207,7 +207,7 @@ impl Recurrent {
         self.sequences[seq].copies.iter().filter(within).map(copy)
     }
 
-    /// The call under way succeeded, and `seq` has `len` tokens now; those that lie ready behind them have states.
+    /// The call under way succeeded, and `seq` has `len` tokens now; those that lie ready after them have states.
     pub fn commit(&mut self, seq: usize, len: usize) {
         let s = &mut self.sequences[seq];
         let Some(next) = s.next.take() else { return };
@@ -245,7 +245,7 @@ impl Recurrent {
         s.snapshots.sort_by_key(|(at, _)| *at);
         s.snapshots.dedup_by_key(|(at, _)| *at);
         if is_prompt {
-            // The first token behind it makes its end one.
+            // The first token after it makes its end one.
             s.snapshots.reserve(1);
         }
     }
@@ -343,7 +343,7 @@ impl Recurrent {
         snapshots.chain(s.live.map(|slot| (s.at, slot))).collect()
     }
 
-    /// A slot for a state of the empty sequence `seq` behind `at` tokens that is read from outside; such come by ascending
+    /// A slot for a state of the empty sequence `seq` after `at` tokens that is read from outside; such come by ascending
     /// numbers of tokens, and the last one is the sequence's own.
     pub fn restore(&mut self, seq: usize, at: usize) -> Option<u32> {
         let slot = self.slots.take()?;
@@ -363,7 +363,7 @@ impl Recurrent {
         Some(StateRun { from: s.live, to: s.next? })
     }
 
-    /// The state of `seq` is behind `at` tokens now; `None`: the replay failed.
+    /// The state of `seq` is after `at` tokens now; `None`: the replay failed.
     pub fn end_replay(&mut self, seq: usize, at: Option<usize>) {
         let s = &mut self.sequences[seq];
         if let (Some(at), Some(next)) = (at, s.next.take_if(|_| at.is_some())) {

@@ -36,9 +36,9 @@ struct Sequence {
     placed: usize,
     /// What it has of each group's pages.
     tables: Vec<Table>,
-    /// Token of each position, `planned` of them; between two calls those behind `len` lie ready to be taken.
+    /// Token of each position, `planned` of them; between two calls those after `len` lie ready to be taken.
     ids: Vec<u32>,
-    /// Of how many tokens keys and values are those of a text that begins so; behind them are tokens that were moved there
+    /// Of how many tokens keys and values are those of a text that begins so; after them are tokens that were moved there
     /// by a shift, or saw such, or of which only a state says so. [`ALL`] where that is true of none.
     plain: usize,
 }
@@ -50,7 +50,7 @@ struct Table {
     from: usize,
     /// Page of each `PAGE_LEN` positions, those of tokens that lie ready included; [`GONE`] for those wholly before `from`.
     pages: Vec<u32>,
-    /// Entries of `pages` that the call under way uses once more further behind.
+    /// Entries of `pages` that the call under way uses once more further on.
     again: Range<usize>,
     /// For each whole page its node in the group's tree of prefixes, where there is one. The sequence has the page of the last one.
     nodes: Vec<u32>,
@@ -65,7 +65,7 @@ struct Group {
     window: Option<Window>,
     /// Pages to be copied before the call under way writes: from, to.
     copies: Vec<(u32, u32)>,
-    /// How many pages further behind the call under way writes to a page again.
+    /// How many pages further on the call under way writes to a page again.
     ring: usize,
 }
 
@@ -260,7 +260,7 @@ impl Sequences {
         }
     }
 
-    /// Leaves the last `n` tokens of the call under way, which are of `seq`, out of the sequence. They lie ready behind it
+    /// Leaves the last `n` tokens of the call under way, which are of `seq`, out of the sequence. They lie ready after it
     /// until the next call, or until the sequence is cut.
     pub fn hold_back(&mut self, seq: u32, n: usize) {
         self.sequences[seq as usize].planned -= n;
@@ -317,7 +317,7 @@ impl Sequences {
         }
     }
 
-    /// Shortens `seq` to `n_past` tokens and frees the pages behind them.
+    /// Shortens `seq` to `n_past` tokens and frees the pages after them.
     pub fn rewind(&mut self, seq: u32, n_past: usize) -> Result<()> {
         let i = self.index(seq)?;
         let len = self.sequences[i].len;

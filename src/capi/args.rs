@@ -196,7 +196,7 @@ pub unsafe fn room<T>(
 /// against an older, shorter struct gets the fields it knows.
 ///
 /// The structs are derived as free of padding where `size_t` has 64 bits. Where it has 32, a first field of 64 bits may lie
-/// behind four bytes of padding (WebAssembly), which mean as little as in C.
+/// after four bytes of padding (WebAssembly), which mean as little as in C.
 pub struct OutStruct<T> {
     place: *mut T,
     struct_size: usize,

@@ -1,8 +1,8 @@
 //! Texts of messages that can be distinguished from a template's own words in what it writes.
 //!
 //! A template puts the texts of messages between its own marks, and writes one text. Somebody who types a mark could end a turn and begin
-//! another in a role that is not theirs. So a sign goes behind each character of the messages that control tokens have, the template
-//! writes it along, and behind the rendering it says which characters are not the template's.
+//! another in a role that is not theirs. So a sign goes after each character of the messages that control tokens have, the template
+//! writes it along, and after the rendering it says which characters are not the template's.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeSet;
@@ -71,7 +71,7 @@ impl Guard {
         })
     }
 
-    /// `value` with `sign` behind the characters of its texts.
+    /// `value` with `sign` after the characters of its texts.
     pub(super) fn put(&self, value: &Value, sign: char, budget: &mut Budget) -> Res<Value> {
         Ok(match value {
             Value::Str(text) => Value::Str(self.signed(text, sign, budget)?.into()),

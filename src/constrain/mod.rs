@@ -2,7 +2,7 @@
 //!
 //! A [`Vocabulary`] is a model's tokens as a trie of bytes, made once for a model. A [`Constraint`] is a grammar compiled for
 //! it, which does not change. A [`Run`] is one text under way that follows it: its [`Mask`] says which tokens may be next, and
-//! [`Run::accept`] tells it which one was. A constraint may begin behind a [`Trigger`].
+//! [`Run::accept`] tells it which one was. A constraint may begin after a [`Trigger`].
 //!
 //! The grammars, and the walk through the trie, are those of the crate `llguidance`. Here is what it leaves open: where the
 //! tokens' bytes come from, what ends a text, triggers, limits, and what cannot be met. Without the feature `constraints`
@@ -53,7 +53,7 @@ struct Compiled {
     start: Matcher,
     /// `None`: it begins with the first token.
     watch: Option<Watch>,
-    /// Whether text is free again behind the end of the grammar.
+    /// Whether text is free again after the end of the grammar.
     repeat: bool,
     most_parts: usize,
     /// Whether a text may not end before it begins.

@@ -16,7 +16,7 @@ pub enum Grammar<'a> {
     Choices(&'a [&'a str]),
 }
 
-/// Behind what a constraint begins.
+/// After what a constraint begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trigger {
     /// A token.
@@ -66,9 +66,9 @@ pub(super) const MAX_WHITESPACE: usize = 256;
 /// How a constraint is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConstraintOptions {
-    /// It begins behind the first of these that is generated, and text is free until then; none: with the first token.
+    /// It begins after the first of these that is generated, and text is free until then; none: with the first token.
     pub triggers: Vec<Trigger>,
-    /// Behind the end of the grammar text is free again until the next trigger, and again under the constraint behind that;
+    /// After the end of the grammar text is free again until the next trigger, and again under the constraint after that;
     /// otherwise the text ends.
     pub repeat: bool,
     /// How often it may begin, where it repeats: then no token may complete a trigger any more. 0: without end.

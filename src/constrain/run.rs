@@ -14,7 +14,7 @@ use crate::error::{Error, Result, quoted};
 /// How far a text is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// No trigger came yet, so nothing of it is under the constraint; also behind the end of a part, where that may repeat.
+    /// No trigger came yet, so nothing of it is under the constraint; also after the end of a part, where that may repeat.
     Waiting,
     /// The grammar asks for more.
     Unfinished,
@@ -97,7 +97,7 @@ impl Run {
         self.n_taken == 0 && self.error.is_none()
     }
 
-    /// Which tokens may be next: at least one, as far as the constraint is concerned. Behind the end of the grammar the tokens that end
+    /// Which tokens may be next: at least one, as far as the constraint is concerned. After the end of the grammar the tokens that end
     /// a text, and only there.
     ///
     /// # Errors

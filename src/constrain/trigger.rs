@@ -35,7 +35,7 @@ impl Text {
         Text { text: text.as_bytes().to_vec(), denied: lists(), complete: lists() }
     }
 
-    /// Appends the tokens that would complete it behind `tail`.
+    /// Appends the tokens that would complete it after `tail`.
     fn completed_by(&self, tail: &[u8], vocabulary: &Vocabulary, ids: &mut Vec<u32>) {
         for (n, list) in self.complete.iter().enumerate().filter(|(n, _)| tail.ends_with(&self.text[..*n])) {
             ids.extend(list.get_or_init(|| complete(&self.text, n, vocabulary)));

@@ -1,4 +1,4 @@
-//! Tokens that are run before it is known whether they come: they lie ready behind their sequence, which does not hold them
+//! Tokens that are run before it is known whether they come: they lie ready after their sequence, which does not hold them
 //! until it is known.
 #![forbid(unsafe_code)]
 

@@ -28,7 +28,7 @@ pub struct ScoreOptions {
 /// The answers that such a prompt asks for.
 const ANSWERS: [&str; 2] = ["yes", "no"];
 
-/// A prompt cut at its places: before, between and behind query and document.
+/// A prompt cut at its places: before, between and after query and document.
 struct Template<'t> {
     before: &'t str,
     between: &'t str,
@@ -70,7 +70,7 @@ impl<'t> Template<'t> {
         let Some(most) = most.filter(|&most| tokens.len() > most && !self.document_first) else {
             return Ok(tokens);
         };
-        // What is behind the document begins with a control token, so that it has the same tokens alone.
+        // What follows the document begins with a control token, so that it has the same tokens alone.
         let behind = tokenizer.encode_parts(&[(self.behind, true)])?;
         tokens.truncate(most.saturating_sub(behind.len()));
         tokens.extend(behind);
@@ -173,7 +173,7 @@ impl Context {
     /// The head that tells the logits of "yes" and "no".
     fn answers(&self) -> Result<TextHead> {
         let (model, info) = (&self.model, self.model.info());
-        // Others may change logits behind the product.
+        // Others may change logits after the product.
         if info.reranker_prompt().is_none() || !info.has_logits {
             return Err(Error::Unsupported(format!(
                 "{}: scores by \"yes\" and \"no\" are supported for Qwen3, found the architecture {:?}",

@@ -211,7 +211,7 @@ impl Context {
         longest
     }
 
-    /// The tokens of each text, with the special tokens that the model's texts begin and end with, and behind the prompt that a
+    /// The tokens of each text, with the special tokens that the model's texts begin and end with, and after the prompt that a
     /// folder of `sentence-transformers` puts before each. With
     /// [`EmbedOptions::truncate`] a text that is too long now loses tokens before the special ones at its end.
     ///
@@ -220,7 +220,7 @@ impl Context {
         self.tokenize_prompted(texts, options, None)
     }
 
-    /// As [`Context::tokenize_texts`], behind the prompt of this name, if one is given.
+    /// As [`Context::tokenize_texts`], after the prompt of this name, if one is given.
     ///
     /// Errors: `InvalidArgument`, with the names that there are, for another; `Unsupported` for a prompt that is not to be pooled.
     pub fn tokenize_prompted(

@@ -1,4 +1,4 @@
-//! The logits of the last call: which rows there are, and which tokens of which sequences they stand behind.
+//! The logits of the last call: which rows there are, and which tokens of which sequences they stand after.
 #![forbid(unsafe_code)]
 
 use super::Context;
@@ -108,14 +108,14 @@ impl Context {
         }
     }
 
-    /// Sequence `to` has become the first `n` tokens of `from`, and shares the logits behind them.
+    /// Sequence `to` has become the first `n` tokens of `from`, and shares the logits after them.
     pub(super) fn share_place(&mut self, from: u32, to: u32, n: usize) {
         self.places.retain(|place| place.seq != to);
         let shared = self.place(from, n).map(|place| Place { seq: to, ..place });
         self.places.extend(shared);
     }
 
-    /// Sequence `seq` has forgotten `drop` tokens behind its first `keep`.
+    /// Sequence `seq` has forgotten `drop` tokens after its first `keep`.
     pub(super) fn shift_places(&mut self, seq: u32, keep: usize, drop: usize) {
         self.places.retain_mut(|place| {
             let position = place.position as usize;

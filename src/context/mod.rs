@@ -246,7 +246,7 @@ impl Context {
     }
 
     /// Checks `tokens`, runs them by `run`, and keeps them if that succeeds. The last `n_ahead`, which are of the first one's
-    /// sequence, then lie ready behind it.
+    /// sequence, then lie ready after it.
     fn decode_with(
         &mut self,
         tokens: Tokens<'_>,
@@ -385,7 +385,7 @@ impl Context {
     }
 
     /// Makes sequence `to` the first `n` tokens of `from`; what it held is gone. Both share the memory until one of them
-    /// writes to a page that the other has too; so they do the logits behind these tokens, if they are there. `InvalidArgument`
+    /// writes to a page that the other has too; so they do the logits after these tokens, if they are there. `InvalidArgument`
     /// when `from` is shorter, has given back what would have to be seen from there ([`ContextOptions::keep_all_positions`]), or
     /// is the same sequence.
     pub fn copy_sequence(&mut self, from: u32, to: u32, n: usize) -> Result<()> {
@@ -417,9 +417,9 @@ impl Context {
         Ok(())
     }
 
-    /// Forgets the `drop` tokens of `seq` behind its first `keep`; those behind them move forward to their places, and their
+    /// Forgets the `drop` tokens of `seq` after its first `keep`; those after them move forward to their places, and their
     /// keys are turned to their new positions. What was computed from the forgotten tokens stays in what follows, so this
-    /// is not the same as running the rest anew. Each time keys are rounded once more. The logits behind the last token stay,
+    /// is not the same as running the rest anew. Each time keys are rounded once more. The logits after the last token stay,
     /// unless it is forgotten.
     ///
     /// Errors, after which nothing has changed: `InvalidArgument` when the sequence is shorter, when of the first
@@ -444,7 +444,7 @@ impl Context {
         self.runner.shift(&Shift { groups: &groups, by: drop, n_ctx: self.options.n_ctx })
     }
 
-    /// `InvalidArgument` if a sequence that has grown to `n_ctx` tokens could not forget `drop` of them behind its first `keep`,
+    /// `InvalidArgument` if a sequence that has grown to `n_ctx` tokens could not forget `drop` of them after its first `keep`,
     /// since those would be seen again and were given back.
     pub fn check_full_shift(&self, keep: usize, drop: usize) -> Result<()> {
         self.sequences.check_shift(keep, drop)

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::nn::head::Output;
 
 impl Context {
-    /// Brings the states of the sequences that `tokens` go to behind their last tokens. An error leaves a sequence as it was, but
+    /// Brings the states of the sequences that `tokens` go to after their last tokens. An error leaves a sequence as it was, but
     /// for a state that is nearer to its end.
     pub(super) fn catch_up(&mut self, tokens: &Tokens<'_>, watch: Watch<'_>) -> Result<()> {
         if self.sequences.recurrent().is_none() {

@@ -5,7 +5,7 @@
 //! and the numbers of its pages from that one on, and its tokens; the pages of each group, each once however many sequences have it; logits; in models with recurrent
 //! layers the states of each sequence; a checksum of all that. The checksum finds damage, not malice: whoever can write a state can make up what it says.
 //!
-//! A state of all positions loads where a window's positions are kept, and the other way round. What a page holds behind the end of its sequences
+//! A state of all positions loads where a window's positions are kept, and the other way round. What a page holds after the end of its sequences
 //! is left out, since it may be another sequence's. Loading looks at everything first and cannot fail once it begins.
 #![forbid(unsafe_code)]
 
@@ -77,11 +77,11 @@ struct Entry<'a> {
     tables: Vec<(usize, Vec<u32>)>,
     /// Ids, four bytes each.
     ids: &'a [u8],
-    /// The logits behind the last token, four bytes each; empty when they were not there.
+    /// The logits after the last token, four bytes each; empty when they were not there.
     logits: &'a [u8],
     /// Tokens that no shift moved, nor saw such.
     plain: usize,
-    /// Recurrent states and behind how many tokens each is, ascending.
+    /// Recurrent states and after how many tokens each is, ascending.
     states: Vec<(usize, &'a [u8])>,
 }
 
@@ -167,7 +167,7 @@ impl Context {
         Ok(order)
     }
 
-    /// Hands the tokens and the cache of sequence `seq`, or of all sequences, to `write`, part by part; the logits behind
+    /// Hands the tokens and the cache of sequence `seq`, or of all sequences, to `write`, part by part; the logits after
     /// them too where the last decode gave them.
     ///
     /// Errors: `InvalidArgument` for a sequence that does not exist, `Unsupported` for an encoder, and those of `write`.

@@ -25,7 +25,7 @@ pub struct CallConstraints {
 }
 
 impl CallConstraints {
-    /// Those for these tools. Where a call may be made, the constraint begins behind the mark of one; where it must be, with the answer.
+    /// Those for these tools. Where a call may be made, the constraint begins after the mark of one; where it must be, with the answer.
     ///
     /// Errors: `Unsupported` where a call has to be made in a form whose grammar is not known, and for schemas that have what
     /// constraints have not, by name; `InvalidArgument` for a tool that does not exist and schemas that cannot be met.
@@ -52,7 +52,7 @@ impl CallConstraints {
                 return Ok(None);
             };
             let options = ConstraintOptions {
-                // Behind a call that might have been left out comes text again.
+                // After a call that might have been left out comes text again.
                 repeat: is_free && !grammar.triggers.is_empty(),
                 triggers: grammar.triggers.into_iter().map(Trigger::Text).collect(),
                 never: grammar.never,

@@ -1,6 +1,6 @@
-//! A conversation made to fit its sequence: turns are dropped, and what stands behind them moves forward.
+//! A conversation made to fit its sequence: turns are dropped, and what follows them moves forward.
 //!
-//! Ember drops whole turns and renders again. The text behind them is the same at another place, so the sequence forgets the tokens between two
+//! Ember drops whole turns and renders again. The text after them is the same at another place, so the sequence forgets the tokens between two
 //! joints (`Context::shift`). Models that cannot shift run these tokens again.
 #![forbid(unsafe_code)]
 
@@ -107,7 +107,7 @@ impl Conversation {
         self.template.render(&messages, self.input(), &|| watch.check())
     }
 
-    /// The first messages of the turns that can be dropped, and behind them of the one that cannot.
+    /// The first messages of the turns that can be dropped, and after them of the one that cannot.
     fn droppable(&self, dropped: &std::ops::Range<usize>) -> Vec<usize> {
         let turns = self.messages.iter().enumerate().filter(|(_, message)| message.role == Role::User);
         let turns: Vec<usize> = turns.map(|(at, _)| at).collect();

@@ -79,7 +79,7 @@ impl Held {
         Ok(())
     }
 
-    /// Forgets what is behind `joint`.
+    /// Forgets what follows `joint`.
     fn cut(&mut self, joint: Joint) {
         self.text.truncate(joint.n_bytes);
         self.tokens.truncate(joint.n_tokens);
@@ -108,7 +108,7 @@ impl Held {
 
     /// The generation is over.
     pub fn end_reply(&mut self) {
-        // Where its last character is not whole, nothing can go on behind it.
+        // Where its last character is not whole, nothing can go on after it.
         if std::str::from_utf8(&self.text).is_ok() {
             self.join();
         }
@@ -122,7 +122,7 @@ impl Held {
     }
 
     /// The tokens to forget for the text to become the beginning of `rendered`, which is what it was the beginning of, less
-    /// `n_dropped` bytes: from one joint to another. `None` where what is behind them differs.
+    /// `n_dropped` bytes: from one joint to another. `None` where what follows them differs.
     pub fn dropped(&self, rendered: &Rendered, n_dropped: usize) -> Option<(Joint, Joint)> {
         let common = self.agreement(0, rendered, 0);
         let candidates =
@@ -156,7 +156,7 @@ impl Held {
     }
 }
 
-/// The joints of `text`, whose tokens are `tokens`, behind `begin`.
+/// The joints of `text`, whose tokens are `tokens`, after `begin`.
 fn joints(tokenizer: &Tokenizer, tokens: &[u32], text: &str, begin: Joint) -> Vec<Joint> {
     let mut found = Vec::new();
     let (mut at, mut was_control, mut whole) = (0, true, true);

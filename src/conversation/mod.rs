@@ -53,7 +53,7 @@ pub struct TurnUsage {
     pub n_thinking: usize,
     /// Turns that were dropped for room before this reply.
     pub n_dropped_turns: usize,
-    /// Tokens that the sequence forgot with them, without running what stands behind them again.
+    /// Tokens that the sequence forgot with them, without running what follows them again.
     pub n_forgotten: usize,
 }
 
@@ -128,7 +128,7 @@ impl Conversation {
             usage: TurnUsage::default(),
             options,
         };
-        // A date in the prompt must not change from one turn to the next: all behind it would be run again.
+        // A date in the prompt must not change from one turn to the next: all after it would be run again.
         let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
         conversation.options.now.get_or_insert(i64::try_from(since).unwrap_or(0));
         if let Some(system) = conversation.options.system.take() {
@@ -242,7 +242,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// A generator that goes on behind all that is held, inside a thought or not.
+    /// A generator that goes on after all that is held, inside a thought or not.
     fn generator(&self, context: &Context, max_tokens: usize, is_thinking: bool) -> Result<Generator> {
         let mut options = self.options.generate.clone();
         (options.reuse_prefix, options.render_special, options.max_tokens) = (true, true, max_tokens);
@@ -331,7 +331,7 @@ impl Conversation {
         }
     }
 
-    /// Forgets the last turn: the user's last message and all behind it.
+    /// Forgets the last turn: the user's last message and all after it.
     pub fn undo(&mut self) -> Result<()> {
         self.check_idle()?;
         let last = self.messages.iter().rposition(|message| message.role == Role::User);

@@ -128,7 +128,7 @@ fn are_boundaries(text: &[u8], places: &[u64]) -> bool {
     })
 }
 
-/// Bytes behind their number.
+/// Bytes after their number.
 fn bytes<'b>(rest: &mut &'b [u8]) -> Option<&'b [u8]> {
     let (n, behind) = rest.split_first_chunk::<8>()?;
     let (bytes, behind) = behind.split_at_checked(usize::try_from(u64::from_le_bytes(*n)).ok()?)?;
@@ -136,7 +136,7 @@ fn bytes<'b>(rest: &mut &'b [u8]) -> Option<&'b [u8]> {
     Some(bytes)
 }
 
-/// Numbers behind their number.
+/// Numbers after their number.
 fn numbers(rest: &mut &[u8]) -> Option<Vec<u64>> {
     let (n, behind) = rest.split_first_chunk::<8>()?;
     let n_bytes = usize::try_from(u64::from_le_bytes(*n)).ok()?.checked_mul(8)?;

@@ -476,7 +476,7 @@ impl Pump {
                 }
                 match last {
                     None => {}
-                    // Right behind the host's stage that may have led to it, before the stages of others: so hosts know whose
+                    // Right after the host's stage that may have led to it, before the stages of others: so hosts know whose
                     // it was. Its pages are counted with those of the rest.
                     Some(last @ (Last::Fail(_) | Last::End(FinishReason::Cancelled)))
                         if job.has_hosts_stage() =>

@@ -9,7 +9,7 @@ use crate::tokenizer::Tokenizer;
 
 /// The longest text.
 const MOST_BYTES: usize = 40;
-/// The most tokens behind the one that a text begins in.
+/// The most tokens after the one that a text begins in.
 const MOST_TAIL: usize = 20;
 /// The most texts: each is looked for in every token.
 const MOST_TEXTS: usize = 128;

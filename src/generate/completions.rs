@@ -50,7 +50,7 @@ pub struct Completions {
 
 impl Completions {
     /// Prepares `n` completions of `prompt`, which runs with the first event. The prompt is the whole of the text: what sequence
-    /// `options.seq` begins with already is not run again (`reuse_prefix`), and the `n - 1` sequences behind it get what they need
+    /// `options.seq` begins with already is not run again (`reuse_prefix`), and the `n - 1` sequences after it get what they need
     /// from it. Each completion has a sampler of its own, with the stages and the past of `sampler`: the first one's goes on
     /// as `sampler` would, that of completion `i` has the seed `sampler.seed() + i`. `lookup` and `draft` are left out, since they change no text.
     ///

@@ -11,9 +11,9 @@ pub enum FimOrder {
     /// What the model's family was trained with: [`FimOrder::Psm`], and [`FimOrder::Spm`] where there is no token for the middle.
     #[default]
     Auto,
-    /// Prefix, suffix, middle: each part behind its token.
+    /// Prefix, suffix, middle: each part after its token.
     Psm,
-    /// Suffix, prefix, middle: each part behind its token.
+    /// Suffix, prefix, middle: each part after its token.
     Spm,
     /// The same with the tokens in another order: those of prefix and suffix, the suffix, that of the middle, the prefix
     /// (Bavarian et al. 2022, arXiv:2207.14255, "SPM variant 2").
@@ -63,7 +63,7 @@ pub fn fim_prompt(
         (order, _) => order,
     };
     let mut out: Vec<u32> = tokenizer.bos().filter(|_| tokenizer.add_bos()).into_iter().collect();
-    // A text behind a mark is no beginning: only what is in front of the gap may get the space that some vocabularies put before a text.
+    // A text after a mark is no beginning: only what is in front of the gap may get the space that some vocabularies put before a text.
     let inside = |text: &str| tokenizer.encode_inside(text);
     if !options.repository.is_empty() {
         out.push(needed(marks.repository, "a repository", "the option for its name needs")?);

@@ -129,8 +129,8 @@ pub struct Shift {
 #[derive(Debug, Clone, Copy)]
 pub enum Prompt<'a> {
     /// Text. At the beginning of a sequence it gets the special tokens that the model's file asks for (BOS), but EOS never;
-    /// behind what the sequence holds none is put before it, and the space that some models put before a text only where the whole
-    /// text would have it: behind these tokens alone and behind a special token, never behind text.
+    /// after what the sequence holds none is put before it, and the space that some models put before a text only where the whole
+    /// text would have it: after these tokens alone and after a special token, never after text.
     Text(&'a str),
     /// Tokens, to which nothing is added.
     Tokens(&'a [u32]),
@@ -148,7 +148,7 @@ impl<'a> From<&'a [u32]> for Prompt<'a> {
     }
 }
 
-/// The tokens of a text that is to be continued, behind the tokens `past`, which are all of its sequence. `Cancelled` by `watch`.
+/// The tokens of a text that is to be continued, after the tokens `past`, which are all of its sequence. `Cancelled` by `watch`.
 fn encode(
     model: &LoadedModel,
     text: &str,
@@ -164,7 +164,7 @@ fn encode(
     }
     let mut ids = encoder.encode(text, true, parse_special)?;
     if tokenizer.add_eos() && model.info().decoder_start.is_none() {
-        // Some files ask for EOS behind every text; behind a prompt it would end what is to be continued.
+        // Some files ask for EOS after every text; after a prompt it would end what is to be continued.
         ids.pop_if(|last| Some(*last) == tokenizer.eos());
     }
     if let (true, Some(bos), [first, second, ..]) = (parse_special, tokenizer.bos(), &ids[..])
@@ -177,7 +177,7 @@ fn encode(
     Ok(ids)
 }
 
-/// `InvalidArgument` for a token that does not exist; those behind the first `n_prompt` are the continuation's.
+/// `InvalidArgument` for a token that does not exist; those after the first `n_prompt` are the continuation's.
 fn check_ids(model: &LoadedModel, ids: &[u32], n_prompt: usize) -> Result<()> {
     let n_vocab = model.info().n_vocab;
     let Some(i) = ids.iter().position(|&id| id as usize >= n_vocab) else { return Ok(()) };

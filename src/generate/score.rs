@@ -63,7 +63,7 @@ pub struct Scoring {
 }
 
 impl Scoring {
-    /// Scores the text `continuation` behind the text `prompt`. Both together are tokenized as one text, with the special
+    /// Scores the text `continuation` after the text `prompt`. Both together are tokenized as one text, with the special
     /// tokens it begins with (BOS); scored are the tokens from the first on that is not one of the prompt's alone, so
     /// a token that spans the border counts as continuation. An empty prompt needs a model that begins texts with
     /// BOS.
@@ -94,7 +94,7 @@ impl Scoring {
         Scoring::of_tokens(context, &whole, n_prompt, options)
     }
 
-    /// Scores the tokens `ids[n_prompt..]` behind the others, of which there must be one. Nothing is added.
+    /// Scores the tokens `ids[n_prompt..]` after the others, of which there must be one. Nothing is added.
     ///
     /// Errors: as [`Scoring::of_text`], and `InvalidArgument` for a sequence out of range.
     pub fn of_tokens(

@@ -1,7 +1,7 @@
 //! Tokens that are probably next, to be run together with the one before them: from the text itself or by a smaller model.
 //! The model and the sampler decide which of them are accepted. This module makes drafts, and decides how many pay.
 //!
-//! Draft tokens run behind the sequence and lie ready there ([`Context::decode_ahead`]). A token that was chosen and is the next draft is taken
+//! Draft tokens run after the sequence and lie ready there ([`Context::decode_ahead`]). A token that was chosen and is the next draft is taken
 //! into the sequence without being run ([`Context::advance`]), logits included. So the sampler is asked at the same moments as without drafts,
 //! and the sequence never holds a token that was not reported. The next call that decodes forgets what lies ready.
 //!

@@ -14,7 +14,7 @@ pub struct TextAssembler {
     stops: StopFinder,
     /// Whether the stop string itself belongs to the text.
     include_stop: bool,
-    /// What was given out by the last call, and behind it what is held back.
+    /// What was given out by the last call, and after it what is held back.
     text: String,
     /// Length of the first of these.
     released: usize,
@@ -22,7 +22,7 @@ pub struct TextAssembler {
 }
 
 impl TextAssembler {
-    /// An assembler that ends the text before the first of `stops` (or behind it with `include_stop`): before the one
+    /// An assembler that ends the text before the first of `stops` (or after it with `include_stop`): before the one
     /// that ends first in the text, and of those that end together before the longest.
     pub fn new(stops: &[String], include_stop: bool) -> TextAssembler {
         let stops = StopFinder::new(stops);
@@ -31,7 +31,7 @@ impl TextAssembler {
         TextAssembler { utf8, stops, include_stop, text, ..TextAssembler::default() }
     }
 
-    /// Takes `bytes` and gives out the text that is certain now; it may be empty. Behind a stop string nothing comes.
+    /// Takes `bytes` and gives out the text that is certain now; it may be empty. After a stop string nothing comes.
     pub fn push(&mut self, bytes: &[u8]) -> &str {
         self.text.drain(..self.released);
         self.released = 0;

@@ -49,7 +49,7 @@ pub struct Further {
     pub prompts: Vec<(Box<str>, Box<str>)>,
     /// Whether the tokens of such a prompt are pooled with the text's.
     pub pools_prompt: bool,
-    /// Behind which dense modules the hyperbolic tangent comes; behind none where the list ends.
+    /// After which dense modules the hyperbolic tangent comes; after none where the list ends.
     pub dense_tanh: Vec<bool>,
     /// What is done to the outputs of a head that scores texts, if the source says so.
     pub score_activation: Option<ScoreActivation>,

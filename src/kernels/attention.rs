@@ -69,7 +69,7 @@ pub enum KvType {
     /// Bytes with a binary16 scale for each [`SCALED`] components of a head, rounded as the weight format Q8_0 is
     /// ([`crate::quant::q8_0`]): a little more than half the memory of F16. Heads are a multiple of 32 components long.
     Q8_0,
-    /// 16-bit whole numbers times a power of two for each head's vector, rounded as [`super::Kernels::unit_i16`] and
+    /// 16-bit integers times a power of two for each head's vector, rounded as [`super::Kernels::unit_i16`] and
     /// [`super::Kernels::narrow_i16`] say: about as exact as F16, hardly more memory, and multiplied without being widened. Heads are a
     /// multiple of 16 components long, 2048 at most.
     I16,
@@ -77,7 +77,7 @@ pub enum KvType {
 
 impl KvType {
     /// What keys and values of heads of `head_dim` components are where nobody asks for anything else. Instruction sets of x86-64
-    /// multiply whole numbers in half the time of f32, to which [`KvType::F16`] is widened; those of Arm do not.
+    /// multiply integers in half the time of f32, to which [`KvType::F16`] is widened; those of Arm do not.
     pub const fn usual(head_dim: usize) -> KvType {
         let whole = head_dim.is_multiple_of(I16_PIECE) && head_dim <= I16_MOST;
         if cfg!(target_arch = "x86_64") && whole { KvType::I16 } else { KvType::F16 }
@@ -121,7 +121,7 @@ pub enum KvBlock<'a> {
     F16(&'a [f16]),
     /// Codes, and their scales, `[head_dim / SCALED][token]` of keys and values alike.
     Q8_0(&'a [i8], &'a [f16]),
-    /// Whole numbers, and their units, `[token]`. Of keys two components lie side by side, `[head_dim / 2][token][2]`, and of values
+    /// Integers, and their units, `[token]`. Of keys two components lie side by side, `[head_dim / 2][token][2]`, and of values
     /// two tokens that are half a page apart, `[token % HALF][head_dim][token / HALF]`: instructions add up the products of such
     /// pairs.
     I16(&'a [i16], &'a [f32]),
@@ -130,7 +130,7 @@ pub enum KvBlock<'a> {
 /// Most bytes of consecutive pages' blocks of one head that lie together: machines fetch ahead in what is walked through in
 /// order, and blocks apart from each other come at less than half the speed.
 const RUN_BYTES: usize = 32 << 10;
-/// Runs begin this far behind a multiple of [`SETS_BYTES`] after the one before: were they multiples, the same few places of a
+/// Runs begin this far after a multiple of [`SETS_BYTES`] after the one before: were they multiples, the same few places of a
 /// second-level cache would have to do for all of a long text.
 const STAGGER: usize = 36 << 10;
 /// Half of the bytes after which addresses share their places in such a cache, of 1 MiB in 8 ways.

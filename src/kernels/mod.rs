@@ -11,8 +11,8 @@
 //!
 //! | weights | are multiplied |
 //! |---|---|
-//! | packed formats | with int8 activations in blocks of 32, in whole numbers, with a scale in f32 |
-//! | F16, BF16, with AVX2 and above | as whole numbers of 16 bits ([`wide`]), with activations rounded likewise |
+//! | packed formats | with int8 activations in blocks of 32, in integers, with a scale in f32 |
+//! | F16, BF16, with AVX2 and above | as 16-bit integers ([`wide`]), with activations rounded likewise |
 //! | F16, BF16 elsewhere, and formats without a packing | widened to f32 |
 //! | F32, many rows and an f32 KV cache | by the crate `matrixmultiply`, which agrees with the definition within 1e-5 |
 //!
@@ -249,7 +249,7 @@ pub struct Kernels {
     pub narrow_f16: fn(x: &[f32], out: &mut [f16]),
     /// Rounds blocks of 32 numbers to bytes and a scale, exactly as [`crate::quant::q8_0::quantize`] does.
     pub narrow_q8_0: fn(x: &[f32], codes: &mut [i8], scales: &mut [f16]),
-    /// The unit of one head's vector for `narrow_i16`: a power of two, as small as can be so that whole numbers times it have 16 bits
+    /// The unit of one head's vector for `narrow_i16`: a power of two, as small as can be so that integers times it have 16 bits
     /// and squares that are together less than 2^31. 0 if all of `x` is below 2^-100, NaN if some of it is not finite.
     pub unit_i16: fn(x: &[f32]) -> f32,
     /// Rounds to multiples of `unit`, ties to even; to zeros where there is none. Vectors are a multiple of 16 long.
@@ -264,7 +264,7 @@ pub struct Kernels {
     pub pairs: [Option<PackedPair>; FORMAT_COUNT],
     /// As `packed` for formats whose groups are numbers; see [`Kernels::packed_numbers`].
     pub numbers: [Option<PackedNumbers>; FORMAT_COUNT],
-    /// Products with F16 and BF16 weights as whole numbers; a level has these or `numbers` of these formats.
+    /// Products with F16 and BF16 weights as integers; a level has these or `numbers` of these formats.
     pub wide: Option<&'static Wide>,
     /// Puts words of sixteen rows side by side, which packing them needs: [`crate::quant::pack::transpose`].
     pub transpose: Transpose,

@@ -1,7 +1,7 @@
-//! Numbers as whole numbers of 16 bits, for products with F16 and BF16 weights: two of these products cost as much as one in f32.
+//! Numbers as 16-bit integers, for products with F16 and BF16 weights: two of these products cost as much as one in f32.
 //!
 //! Activations are rounded in blocks of 32, each with a unit of its own; weights when they are packed, each row in units of a power of
-//! two for 256 columns, so that most keep all their bits. The squares of a block's whole numbers are together less than 2^31,
+//! two for 256 columns, so that most keep all their bits. The squares of a block's integers are together less than 2^31,
 //! those of as many weights too: so, by the inequality of Cauchy and Schwarz, sums of products fit 32 bits, and so does every part
 //! of them. What is lost are some 5e-5 of a product's size, with activations and weights that are normally distributed.
 #![forbid(unsafe_code)]
@@ -32,7 +32,7 @@ impl I16Block {
 /// The root of what a block's squares are together at most before rounding, which adds less than 3 to it: √32 / 2. It stays
 /// below √2^31.
 const NORM: f32 = 46_336.0;
-/// The largest whole number.
+/// The largest integer.
 const LARGEST: f32 = 32_767.0;
 
 /// The smallest unit of a block whose largest number and sum of squares are given.
@@ -47,7 +47,7 @@ pub fn power_of_two(x: f32) -> f32 {
     f32::from_bits((x.to_bits() + 0x7F_FFFF) & f32::INFINITY.to_bits())
 }
 
-/// How an instruction set multiplies with F16 and BF16 weights as whole numbers.
+/// How an instruction set multiplies with F16 and BF16 weights as integers.
 #[derive(Debug, Clone, Copy)]
 pub struct Wide {
     /// Rounds activations, one block per 32: [`super::scalar::wide::round`].

@@ -202,7 +202,7 @@ impl LoadedModel {
         self.head.as_ref()
     }
 
-    /// The layers behind the pooling, if the model has any.
+    /// The layers after the pooling, if the model has any.
     pub fn dense(&self) -> Option<&Dense> {
         self.dense.as_ref()
     }

@@ -1,5 +1,5 @@
 //! Alternating updates (Baykal et al. 2023, arXiv:2301.13310) as Gemma 3n has them: the residual stream is several vectors wide, of
-//! which a layer computes with one, and all are predicted before it and corrected behind it. Beside attention lies a layer of low
+//! which a layer computes with one, and all are predicted before it and corrected after it. Beside attention lies a layer of low
 //! rank (LAuReL, Menghani et al. 2024, arXiv:2411.07501).
 #![forbid(unsafe_code)]
 

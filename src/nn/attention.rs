@@ -158,7 +158,7 @@ pub struct QkNorm<B: Backend> {
     pub k: Option<NormLayer<B>>,
     /// Whether a row of the norm is one head and not all of a token.
     pub per_head: bool,
-    /// Whether they come behind the rotation.
+    /// Whether they come after the rotation.
     pub after_rope: bool,
 }
 

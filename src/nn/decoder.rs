@@ -67,7 +67,7 @@ pub struct DecoderLayer<B: Backend> {
     pub post_ffn_norm: Option<NormLayer<B>>,
     /// What there is beyond that.
     pub extra: Option<Extra<B>>,
-    /// Whether the layer behind it reads what it reads, side by side with it: the two are one layer of the model.
+    /// Whether the layer after it reads what it reads, side by side with it: the two are one layer of the model.
     pub beside: bool,
 }
 

@@ -10,7 +10,7 @@ use super::{Batch, Cache, KvPlace, Source};
 use crate::backend::{Backend, Embed};
 use crate::error::Result;
 
-/// Where the keys and values of all layers are: those of a layer are of no use behind it.
+/// Where the keys and values of all layers are: those of a layer are of no use after it.
 pub const ENCODER_KV: KvPlace = KvPlace { group: 0, layer: 0 };
 
 /// An encoder bound to its weights.

@@ -1,4 +1,4 @@
-//! The gated delta net of Qwen3-Next (Yang et al. 2024, arXiv:2412.06464): a linear recurrence in each head, behind a short
+//! The gated delta net of Qwen3-Next (Yang et al. 2024, arXiv:2412.06464): a linear recurrence in each head, after a short
 //! convolution of queries, keys and values, with an output gate.
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
 //! Multi-head latent attention (DeepSeek-AI 2024, arXiv:2405.04434), absorbed: all heads read one key of a token, its latent vector
-//! behind a part that is rotated, and one value, the latent vector itself. What would make keys and values of each head of it is
+//! after a part that is rotated, and one value, the latent vector itself. What would make keys and values of each head of it is
 //! multiplied with queries and with what attention gives instead.
 #![forbid(unsafe_code)]
 

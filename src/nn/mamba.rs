@@ -1,4 +1,4 @@
-//! The mixer of Mamba (Gu and Dao 2023, arXiv:2312.00752): a linear recurrence in each channel, behind a short convolution, which learns,
+//! The mixer of Mamba (Gu and Dao 2023, arXiv:2312.00752): a linear recurrence in each channel, after a short convolution, which learns,
 //! reads and forgets as the convolved values say, and an output gate.
 #![forbid(unsafe_code)]
 
@@ -33,7 +33,7 @@ impl SelectiveShape {
     }
 }
 
-/// Norms behind the projection of the convolved values.
+/// Norms after the projection of the convolved values.
 pub struct SelectiveNorms<B: Backend> {
     /// Of the vector that time steps are made of, `[rank]`.
     pub step: NormLayer<B>,

@@ -1,4 +1,4 @@
-//! The mixer of Mamba-2 (Dao and Gu 2024, arXiv:2405.21060): a linear recurrence in each head, behind a short convolution of what
+//! The mixer of Mamba-2 (Dao and Gu 2024, arXiv:2405.21060): a linear recurrence in each head, after a short convolution of what
 //! it learns, learns by and reads with, and an output gate.
 #![forbid(unsafe_code)]
 

@@ -19,7 +19,7 @@ pub struct Moe<B: Backend> {
     pub gate_up: GateUp<B>,
     /// `[n_expert * n_embd, n_ff]`.
     pub down: Experts<B>,
-    /// What comes before the experts and behind them, `[n_latent, n_embd]` and `[n_embd, n_latent]`: where it is there, they work
+    /// What comes before the experts and after them, `[n_latent, n_embd]` and `[n_embd, n_latent]`: where it is there, they work
     /// on vectors of `n_latent` elements, `n_embd` at most.
     pub latent: Option<(Linear<B>, Linear<B>)>,
     /// The expert of all tokens.

@@ -1,5 +1,5 @@
 //! Per-layer embeddings of Gemma 3n and 4 (Google 2025): each token has a vector for each layer, made of a table of its own and of
-//! its embedding, that gates what the layer adds behind its feed-forward block.
+//! its embedding, that gates what the layer adds after its feed-forward block.
 #![forbid(unsafe_code)]
 
 use super::linear::Linear;

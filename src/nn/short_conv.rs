@@ -11,7 +11,7 @@ use crate::backend::{Backend, CausalConv};
 pub struct ShortConv<B: Backend> {
     /// Of the gate before the convolution, `[n_embd, n_embd]`.
     pub b: Linear<B>,
-    /// Of the gate behind it, `[n_embd, n_embd]`.
+    /// Of the gate after it, `[n_embd, n_embd]`.
     pub c: Linear<B>,
     /// Of what is convolved, `[n_embd, n_embd]`.
     pub x: Linear<B>,

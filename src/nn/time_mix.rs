@@ -67,7 +67,7 @@ pub struct TimeMix<B: Backend> {
     pub shares: [B::Weight; 6],
     /// Queries, keys and values, `[n_embd, n_embd]`.
     pub qkv: [Linear<B>; 3],
-    /// The decays, behind a hyperbolic tangent, with a bias.
+    /// The decays, after a hyperbolic tangent, with a bias.
     pub decay: LowRank<B>,
     /// The rates, with a bias.
     pub rate: LowRank<B>,

@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(b.d, 2.0);
         assert_eq!((b.qs[0], b.qs[1], b.qs[2], b.qs[31]), (-127, 2, 0, 1));
         assert_eq!(b.sum, 2.0 * -124.0);
-        // At 126 these are whole numbers, at 127 they are not.
+        // At 126 these are integers, at 127 they are not.
         let x = std::array::from_fn(|i| [126.0, 63.0, -42.0, 21.0][i % 4]);
         let b = quantized(x);
         assert_eq!((b.d, b.sum), (1.0, 8.0 * 168.0));

@@ -116,13 +116,13 @@ pub enum Format {
     NVFP4,
     /// IEEE binary64.
     F64,
-    /// Signed whole numbers of 8 bits.
+    /// Signed 8-bit integers.
     I8,
-    /// Signed whole numbers of 16 bits.
+    /// Signed 16-bit integers.
     I16,
-    /// Signed whole numbers of 32 bits.
+    /// Signed 32-bit integers.
     I32,
-    /// Signed whole numbers of 64 bits.
+    /// Signed 64-bit integers.
     I64,
     /// 128 values of one bit and a scale.
     Q1_0,

@@ -9,7 +9,7 @@
 //! - scales of a piece: what [`Scales`] says, always sixteen rows side by side.
 //!
 //! Numbers that are no codes (F32, F16, BF16) lie column after column, those of a column side by side, and have no scales. Where
-//! products of whole numbers of 16 bits are faster they are packed as these: pairs of columns, with a unit for each eight pieces.
+//! products of 16-bit integers are faster they are packed as these: pairs of columns, with a unit for each eight pieces.
 //!
 //! The layout is that of the tiles of Intel AMX and of broadcast dot products (VNNI, Arm dotprod) alike, takes as many
 //! bytes as the file (a few percent more for the K formats), and a piece can be read from its start to its end.
@@ -48,7 +48,7 @@ pub enum Codes {
     Halves,
     /// The same with numbers of 32 bits.
     Singles,
-    /// Signed whole numbers of sixteen bits: those of columns `2p` and `2p + 1` and row `r` of the piece are numbers `32p + 2r` and
+    /// Signed 16-bit integers: those of columns `2p` and `2p + 1` and row `r` of the piece are numbers `32p + 2r` and
     /// `32p + 2r + 1`.
     Wide,
 }
@@ -183,7 +183,7 @@ pub(super) const SINGLES: Packing = Packing {
     pack: |rows, transpose, out| transpose(rows, 0, out),
 };
 
-/// How a format of numbers is packed as whole numbers by `pack`.
+/// How a format of numbers is packed as integers by `pack`.
 pub const fn wide(pack: Pack) -> Packing {
     Packing { codes: Codes::Wide, values: Values::Numbers, scales: Scales::Unit, pack }
 }
@@ -238,7 +238,7 @@ pub struct Group<'a> {
     pub n_pieces: usize,
     /// Bytes of the groups before it in memory that the same thread has just multiplied.
     pub n_before: usize,
-    /// Bytes of the groups behind it in memory that the same thread multiplies next.
+    /// Bytes of the groups after it in memory that the same thread multiplies next.
     pub n_following: usize,
     /// What the thread will multiply after those: by reference, since products that copied it would wait for it to be written.
     pub then: &'a Ahead,

@@ -3,7 +3,7 @@
 //! Rounding to a grid given by a scale and fitting the scale to rounded values by least squares are each optimal while
 //! the other stands still, so alternating them from many starting points finds a good pair (Lloyd, "Least squares
 //! quantization in PCM", 1982). This is done for each group alone; then for the whole block, where scales and minima
-//! are whole numbers of a common unit: each group takes the best of the neighbouring whole numbers, and the units are
+//! are integer multiples of a common unit: each group takes the best of the neighbouring integers, and the units are
 //! fitted to what all groups took.
 //!
 //! A block that cannot be stored, because of values that are not finite or beyond the format's range, becomes NaN.
@@ -13,7 +13,7 @@ use super::activation::reciprocal;
 use super::blocks::{Groups, OffsetGroups, SUPER};
 use super::f16::{scale, scale_bytes};
 
-/// The whole numbers that a format can store, from and to.
+/// The integers that a format can store, from and to.
 pub(super) struct Ranges {
     /// Scales and minima.
     pub scale: (i8, i8),
@@ -26,7 +26,7 @@ const BLOCK_ROUNDS: usize = 4;
 /// How often a group's scale is fitted from each starting point.
 const GROUP_ROUNDS: usize = 2;
 
-/// The nearest whole number in a range, ties to even. Adding and taking away 1.5 · 2^23 leaves no room for a fraction.
+/// The nearest integer in a range, ties to even. Adding and taking away 1.5 · 2^23 leaves no room for a fraction.
 #[inline]
 fn nearest(x: f32, (low, high): (i8, i8)) -> f32 {
     const NO_FRACTION: f32 = 12_582_912.0;
@@ -56,7 +56,7 @@ fn stored(d: f32) -> f32 {
     scale(scale_bytes(d))
 }
 
-/// The whole numbers beside the one nearest to `x`, itself first, inside a range; NaN counts as 0.
+/// The integers beside the one nearest to `x`, itself first, inside a range; NaN counts as 0.
 fn neighbours(x: f32, (low, high): (i8, i8)) -> impl Iterator<Item = i8> + Clone {
     let near = nearest(x, (low, high)) as i8;
     let beside = [near.saturating_sub(1), near.saturating_add(1)];

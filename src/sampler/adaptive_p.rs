@@ -27,7 +27,7 @@ pub(super) fn validate(target: f32, decay: f32) -> Result<()> {
 /// What the stage has learnt.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Average {
-    /// The probabilities of the accepted tokens, each counting `decay` times as much as the one behind it, and what they count
+    /// The probabilities of the accepted tokens, each counting `decay` times as much as the one after it, and what they count
     /// together.
     sum: f64,
     weight: f64,

@@ -1,6 +1,6 @@
 //! The tokens still in the race, always in ascending order of token id.
 //!
-//! Weights are probabilities in whole numbers (see [`super::weights`]). Sums of whole numbers do not depend on their order, so no
+//! Weights are probabilities in integers (see [`super::weights`]). Sums of integers do not depend on their order, so no
 //! stage has to sort for its result to be the same everywhere; a token 2⁴⁰ times less likely than the likeliest has no chance.
 //!
 //! Ids, logits and weights lie apart, so that what is done to all of them is done with vectors. The few that a stage is about are
@@ -329,7 +329,7 @@ fn collect_best(
             }
         }
         if some.len() >= most {
-            // Those behind have higher ids, so they must exceed the last of the best.
+            // Those after have higher ids, so they must exceed the last of the best.
             keep_best_of(some, k);
             least = Some(some[k - 1].logit);
         }

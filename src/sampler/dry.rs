@@ -47,7 +47,7 @@ impl Dry {
 pub(super) struct Repeats {
     /// For each number of tokens back from the end how long the passage is that ends there and at the end.
     lengths: Vec<u32>,
-    /// Tokens that came behind such a passage, and its length.
+    /// Tokens that came after such a passage, and its length.
     followers: Vec<(u32, u32)>,
 }
 
@@ -109,7 +109,7 @@ fn penalty(dry: &Dry, length: usize) -> f32 {
     (f64::from(dry.multiplier) * libm::exp(log.min(MOST_LOG))) as f32
 }
 
-/// How many tokens came behind the last breaker.
+/// How many tokens came after the last breaker.
 fn behind_breaker(recent: &[u32], breakers: &[Vec<u32>]) -> usize {
     for (at, token) in recent.iter().enumerate().rev() {
         let first = breakers.partition_point(|breaker| breaker[0] < *token);

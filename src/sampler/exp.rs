@@ -8,9 +8,9 @@ use std::f64::consts;
 /// Numbers that are looked at side by side.
 pub(crate) const LANES: usize = 8;
 
-/// Taken off a number below 2⁵¹ after it was added, this leaves the nearest whole number; the sum's lowest bits are that number's.
+/// Taken off a number below 2⁵¹ after it was added, this leaves the nearest integer; the sum's lowest bits are that number's.
 pub(super) const TO_WHOLE: f64 = 1.5 * (1u64 << 52) as f64;
-/// ln 2, cut into a part whose product with a small whole number is exact, and the rest (Cody & Waite 1980).
+/// ln 2, cut into a part whose product with a small integer is exact, and the rest (Cody & Waite 1980).
 const LN_2: [f64; 2] = [
     f64::from_bits(consts::LN_2.to_bits() & !0xFFFF_FFFF),
     consts::LN_2 - f64::from_bits(consts::LN_2.to_bits() & !0xFFFF_FFFF),

@@ -1,7 +1,7 @@
 //! Choosing the next token: an ordered chain of stages that narrow or reweigh the candidates, then one draw.
 //!
 //! A logit of `-inf` rules its token out; one of `+inf` rules out all tokens without one; NaN is an error. Candidates
-//! are compared by logit, equal ones by token id, the lower id first. Probabilities are whole numbers in units of 2⁻⁴⁰ of
+//! are compared by logit, equal ones by token id, the lower id first. Probabilities are integers in units of 2⁻⁴⁰ of
 //! the largest, and the random numbers are those of xoshiro256++ seeded through SplitMix64, so that the same logits,
 //! chain and seed give the same tokens on every machine.
 #![forbid(unsafe_code)]
@@ -254,8 +254,8 @@ impl Sampler {
 
     /// Tells the stages that look back that `token` is now part of the text: one that was sampled, or one of a prompt.
     ///
-    /// A [`Stage::Constraint`] takes a token that is accepted behind [`Sampler::sample`] as the next of its text. Any other is one of a
-    /// prompt, and it begins anew behind that.
+    /// A [`Stage::Constraint`] takes a token that is accepted after [`Sampler::sample`] as the next of its text. Any other is one of a
+    /// prompt, and it begins anew after that.
     pub fn accept(&mut self, token: u32) {
         if let Some((_, decay)) = self.adaptive_p() {
             self.average.accept(token, decay);

@@ -1,5 +1,5 @@
 //! What looks at every logit, written so that compilers take vectors: fixed numbers of elements side by side, no branches, and
-//! whole numbers for what a comparison says.
+//! integers for what a comparison says.
 #![forbid(unsafe_code)]
 
 /// Logits that are looked at side by side.

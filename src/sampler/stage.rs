@@ -63,7 +63,7 @@ pub enum Stage {
     AdaptiveP {
         /// The probability that is wanted.
         target: f32,
-        /// How much an accepted token counts as against the one behind it.
+        /// How much an accepted token counts as against the one after it.
         decay: f32,
     },
     /// Leaves the end of a generation unless the model is sure of something else: for gaps in a text.
@@ -79,7 +79,7 @@ pub enum Stage {
     /// Does what a function of the host does.
     Custom(Custom),
     /// Keeps the tokens that may be next in a text which follows a constraint. As a rule the first stage: what stands before it
-    /// may leave none of these. It is about the tokens that are accepted behind [`Sampler::sample`]; any others are a prompt, behind
+    /// may leave none of these. It is about the tokens that are accepted after [`Sampler::sample`]; any others are a prompt, after
     /// which it begins anew.
     Constraint(Constraint),
 }

@@ -148,7 +148,7 @@ pub(super) struct MergeReader<'m> {
     merges: Merges,
     scratch: Vec<u8>,
     /// What the merge before gave. Merges are listed in order of what they give as a rule, so that the next one gives
-    /// the same token or the one behind it, and need not be looked for.
+    /// the same token or the one after it, and need not be looked for.
     last_joint: u32,
 }
 

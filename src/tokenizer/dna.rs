@@ -36,7 +36,7 @@ impl Dna {
     pub(super) fn take(vocab: &mut Vocab<'_>, looks: Looks<'_>) -> Result<Option<Dna>> {
         let [begin, end, unknown] = [BEGIN, END, UNKNOWN].map(|text| vocab.find(text));
         let mut tokens = HashMap::new();
-        // They come behind the unknown one.
+        // They come after the unknown one.
         for id in unknown.map_or(vocab.len(), |id| id as usize + 1)..vocab.len() {
             looks.at(id)?;
             let Some(text) = vocab.texts[id].strip_suffix(MARK).filter(|text| !text.is_empty()) else {

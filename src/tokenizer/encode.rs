@@ -44,8 +44,8 @@ impl<'t> Encoder<'t> {
         self.encode_bytes(text.as_bytes(), add_special, parse_special)
     }
 
-    /// The tokens of `text` behind the tokens `past`, which are all of its sequence: none is added, and a space only where the whole text
-    /// would have had one: behind a special token, and at the start, which is behind what is put before a text. The token for
+    /// The tokens of `text` after the tokens `past`, which are all of its sequence: none is added, and a space only where the whole text
+    /// would have had one: after a special token, and at the start, which is after what is put before a text. The token for
     /// what the vocabulary cannot express stands for text.
     ///
     /// # Errors
@@ -69,7 +69,7 @@ impl<'t> Encoder<'t> {
         Ok(out)
     }
 
-    /// The tokens of what a chat template wrote, behind the tokens `past`, which are all of its sequence. Control tokens are parsed, but
+    /// The tokens of what a chat template wrote, after the tokens `past`, which are all of its sequence. Control tokens are parsed, but
     /// not those with a character at one of the byte offsets `foreign`, which are ascending: these are text. At the beginning of a
     /// sequence BOS comes first where the source asks for it, once.
     ///
@@ -193,7 +193,7 @@ impl Tokenizer {
         self.under(NEVER).encode_pair(first, second, most)
     }
 
-    /// The place behind the tokens of a sequence.
+    /// The place after the tokens of a sequence.
     fn place_behind(&self, past: &[u32]) -> Place {
         match past.last() {
             _ if past == self.roles.prefix => Place::Start,
@@ -203,12 +203,12 @@ impl Tokenizer {
         }
     }
 
-    /// Whether what is behind `token` is a text of its own: it is found in the text as it is, and stands for none.
+    /// Whether what follows `token` is a text of its own: it is found in the text as it is, and stands for none.
     fn ends_text(&self, token: u32) -> bool {
         self.specials.has(token) && !self.normalized_specials.has(token) && self.model.unk() != Some(token)
     }
 
-    /// Appends the tokens of a stretch of text; gives the place behind it.
+    /// Appends the tokens of a stretch of text; gives the place after it.
     pub(super) fn encode_text(
         &self,
         text: &str,

@@ -61,7 +61,7 @@ impl Matcher {
         let mut out = String::with_capacity(text.len());
         let (mut done, mut from, mut is_first) = (0, 0, true);
         while let Some((start, end)) = self.find(text, from, effort)? {
-            // Nothing, right behind a match, is no match.
+            // Nothing, right after a match, is no match.
             if start == end && end == done && !is_first {
                 if end == text.len() {
                     break;

@@ -67,7 +67,7 @@ impl Tokenizer {
         !self.roles.prefix.is_empty()
     }
 
-    /// The special tokens that encoding puts behind a text.
+    /// The special tokens that encoding puts after a text.
     pub fn suffix(&self) -> &[u32] {
         &self.roles.suffix
     }

@@ -6,7 +6,7 @@ use super::vocab::{TokenType, Vocab};
 use crate::error::Result;
 
 /// Texts of control tokens that code models put around the parts of a file: before what is in front of the gap, before what is
-/// behind it, and before what fills it. A row for each family. They end nothing.
+/// after it, and before what fills it. A row for each family. They end nothing.
 const MARKS: [[&str; 3]; 8] = [
     ["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"],
     ["<fim-prefix>", "<fim-suffix>", "<fim-middle>"],
@@ -36,7 +36,7 @@ pub(super) fn is_mark(text: &str) -> bool {
 pub struct FillIn {
     /// Before the text in front of the gap.
     pub prefix: Option<u32>,
-    /// Before the text behind it.
+    /// Before the text after it.
     pub suffix: Option<u32>,
     /// Before what is to fill it.
     pub middle: Option<u32>,

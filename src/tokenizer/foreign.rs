@@ -235,7 +235,7 @@ mod tests {
         }
     }
 
-    /// Every character that may begin a chunk, behind letters and marks that could take it.
+    /// Every character that may begin a chunk, after letters and marks that could take it.
     #[test]
     fn no_character_that_begins_a_chunk_is_taken_by_those_before_it() {
         let normalizers =

@@ -125,7 +125,7 @@ impl Class {
         !matches!(self, Class::Bert | Class::GptNeoX | Class::XlmRoberta | Class::T5)
     }
 
-    /// The roles of the tokens before and behind a text, where it does not.
+    /// The roles of the tokens before and after a text, where it does not.
     pub(super) fn frame(self) -> [Option<&'static str>; 2] {
         match self {
             Class::Bert => [Some("cls_token"), Some("sep_token")],

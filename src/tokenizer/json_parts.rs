@@ -238,11 +238,11 @@ fn other_stage(name: &str, part: &Value) -> Result<Stage> {
     Ok(Stage::Other { pre_tokenizer, bare, only_first, needs })
 }
 
-/// The most tokens before a text, and behind it. Each may stand for many ids in the file, so that without a limit a small
+/// The most tokens before a text, and after it. Each may stand for many ids in the file, so that without a limit a small
 /// file could ask for much memory.
 const MAX_FRAME: usize = 256;
 
-/// The tokens that a post-processor puts before and behind a single text.
+/// The tokens that a post-processor puts before and after a single text.
 pub(super) fn frame(value: &Value) -> Result<(Vec<u32>, Vec<u32>)> {
     let (mut prefix, mut suffix) = (Vec::new(), Vec::new());
     let bad = |what: &str| Error::Format(format!("the post-processor {what}"));

@@ -183,7 +183,7 @@ fn metaspace_puts_no_space_behind_text() {
     }
     let old = pieces(json!({ "type": "Metaspace", "replacement": "▁", "add_prefix_space": true }));
     assert_eq!(told(&old, "he", "llo"), " hello");
-    // Behind bytes that are no text there is a text of its own.
+    // After bytes that are no text there is a text of its own.
     assert_eq!(build(&old, None).unwrap().encode_bytes(b"he\xffllo", false, false).unwrap(), [5, 2, 8, 0, 7]);
 }
 
@@ -206,7 +206,7 @@ fn special_is_what_is_found_in_the_text_as_it_is() {
     assert_eq!(tokens.encode_behind(&[0, 10], "he", true).unwrap(), [1, 2]);
 }
 
-/// Behind what the tokenizer itself puts before a text, the text is at the start.
+/// After what the tokenizer itself puts before a text, the text is at the start.
 #[test]
 fn text_behind_the_frame_is_at_the_start() {
     let metaspace =

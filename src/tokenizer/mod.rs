@@ -169,7 +169,7 @@ impl Model {
 enum Place {
     Start,
     AfterSpecial,
-    /// Behind a token that was found in the normalized text, or bytes that are no text.
+    /// After a token that was found in the normalized text, or bytes that are no text.
     Inside,
     /// It goes on where the text of another call ends.
     Behind,

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 pub struct Pair {
     /// The tokens.
     pub tokens: Vec<u32>,
-    /// From where on tokens have the second text's type: where that begins, behind what is between the two, or behind all tokens
+    /// From where on tokens have the second text's type: where that begins, after what is between the two, or after all tokens
     /// where the model is not told.
     pub second: usize,
 }

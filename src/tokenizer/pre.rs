@@ -172,7 +172,7 @@ fn owned_words(
                     effort.check_now()?;
                     let spaced = if *only_first { first && start } else { !(first && goes_on) };
                     let own = bare.as_ref().filter(|_| !spaced).unwrap_or(pre_tokenizer);
-                    // What is before the first word is gone: the word goes on behind nothing.
+                    // What is before the first word is gone: the word goes on after nothing.
                     own.words(&piece, effort, |word| finer.push(word))?;
                     if first && goes_on {
                         goes_on = finer.first().is_some_and(|word| piece.starts_with(&**word));
@@ -233,7 +233,7 @@ impl Cut {
                 begin = part_end;
             }
             push(begin, at, Keeps::Matches);
-            // A character that was given back belongs to the next match; behind an empty match the search moves on.
+            // A character that was given back belongs to the next match; after an empty match the search moves on.
             from = if at > from { at } else { text.ceil_char_boundary(at + 1) };
             if from > text.len() || at == text.len() {
                 break;
@@ -243,7 +243,7 @@ impl Cut {
         Ok(())
     }
 
-    /// How many characters each piece of the match `word` has; what is behind these is a piece too.
+    /// How many characters each piece of the match `word` has; what follows these is a piece too.
     fn parts(&self, word: &str) -> Vec<usize> {
         match self.white {
             White::Threes => {

@@ -74,7 +74,7 @@ pub(super) struct Roles {
     pub(super) pad: Option<u32>,
     /// Put before a text when asked.
     pub(super) prefix: Vec<u32>,
-    /// Put behind a text when asked.
+    /// Put after a text when asked.
     pub(super) suffix: Vec<u32>,
     /// Every token that ends a generation.
     pub(super) eog: BTreeSet<u32>,

@@ -18,7 +18,7 @@ pub(super) struct Added {
     pub(super) control: bool,
     /// Takes the white space before it along.
     pub(super) lstrip: bool,
-    /// Takes the white space behind it along.
+    /// Takes the white space after it along.
     pub(super) rstrip: bool,
     /// Found only between characters that are no part of a word.
     pub(super) single_word: bool,
@@ -111,7 +111,7 @@ impl SpecialTokens {
 
 /// A text to be the first of a large automaton. Who builds it moves each state that ends a text to the front, and then walks, for
 /// each state that was moved, through all that changed places with each other: a square of their number if the front
-/// is full of them, ten seconds for 50,000 tokens. Behind a text of as many states as all others have together each
+/// is full of them, ten seconds for 50,000 tokens. After a text of as many states as all others have together each
 /// changes places with one of the filler's. It cannot be found, since no text has the byte 0xFF; its first byte is
 /// a token's, so that the search looks for no more beginnings than without it.
 fn filler(tokens: &[(&str, Added)]) -> Result<Option<Vec<u8>>> {
@@ -238,7 +238,7 @@ impl<'t> Cuts<'t> {
         Cuts { text, fragments: Vec::new(), done: 0 }
     }
 
-    /// With what is behind the last token.
+    /// With what follows the last token.
     fn finish(mut self) -> Vec<Fragment<'t>> {
         if self.done < self.text.len() {
             self.fragments.push(Fragment::Text(&self.text[self.done..]));

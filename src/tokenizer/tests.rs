@@ -202,7 +202,7 @@ fn spaces_are_prefixed_at_the_start_and_after_special_tokens() {
     assert_ne!(ids[1], hello[0]);
 }
 
-/// What is told in two pieces is what one text is, spaces included, behind special tokens too.
+/// What is told in two pieces is what one text is, spaces included, after special tokens too.
 #[test]
 fn text_behind_other_text_gets_no_space() {
     for keys in [spm(), spm().set("add_space_prefix", false), bpe()] {
@@ -331,7 +331,7 @@ fn bytes_that_are_no_text_come_back() {
             assert_eq!(tokens.decode(&ids, false).unwrap(), bytes);
         }
     }
-    // Text behind a gap does not start the sequence: no space is put before it.
+    // Text after a gap does not start the sequence: no space is put before it.
     let prefixed = self::spm().build().unwrap();
     let ids = prefixed.encode_bytes(b"hello\xff\xffhello", false, false).unwrap();
     assert_eq!(prefixed.decode(&ids, false).unwrap(), b"hello\xff\xffhello");

@@ -166,7 +166,7 @@ impl Speller {
     }
 }
 
-/// Appends the bytes that `text` stands for: `\t`, `\n`, `\r`, `\xNN`, and behind any other backslash what follows.
+/// Appends the bytes that `text` stands for: `\t`, `\n`, `\r`, `\xNN`, and after any other backslash what follows.
 fn unescape(mut text: &[u8], out: &mut Vec<u8>) {
     let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
     while let [first, rest @ ..] = text {

@@ -14,7 +14,7 @@ pub const WINDOW: usize = 70;
 pub const N_BATCH: usize = 48;
 /// The window, 32 tokens that can be taken back, and the rest of the pages in which that begins and ends.
 pub const MOST_HELD: usize = (WINDOW + 32 + 2 * (PAGE - 1)) / PAGE;
-/// What a call of any length needs beside: the window behind a micro-batch, and that one.
+/// What a call of any length needs beside: the window after a micro-batch, and that one.
 pub const MOST_IN_CALL: usize = (WINDOW + 2 * PAGE) / PAGE + 2;
 
 /// A fixture whose layers see the last [`WINDOW`] positions.
@@ -53,7 +53,7 @@ pub fn text(model: &LoadedModel, n: usize) -> Vec<u32> {
     (0..n as u32).map(|i| (i * i + 7 * i + i / 5) % n_vocab).collect()
 }
 
-/// Runs `ids` at the end of `seq` in one call; the bits of the logits behind each.
+/// Runs `ids` at the end of `seq` in one call; the bits of the logits after each.
 pub fn run(context: &mut Context, seq: u32, ids: &[u32]) -> Vec<Vec<u32>> {
     let (seqs, outputs) = (vec![seq; ids.len()], vec![true; ids.len()]);
     let tokens = Tokens { ids, positions: None, seqs: Some(&seqs), outputs: Some(&outputs) };

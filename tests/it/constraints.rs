@@ -1,4 +1,4 @@
-//! Generated text that follows a constraint: with every kind, behind triggers, in engines, with guesses, cloned and reset; and
+//! Generated text that follows a constraint: with every kind, after triggers, in engines, with guesses, cloned and reset; and
 //! what is refused.
 #![cfg(feature = "constraints")]
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
@@ -337,7 +337,7 @@ fn a_trigger_is_found_however_it_is_cut_and_what_follows_it_counts() {
     run.accept(word("o"));
     assert_eq!(run.progress(), Progress::Unfinished);
     assert!(is_allowed(&mut run, word("{")) && !is_allowed(&mut run, word("a")));
-    // Behind a token.
+    // After a token.
     let behind =
         ConstraintOptions { triggers: vec![Trigger::Token(word(" sea"))], ..ConstraintOptions::default() };
     let mut run = made(Grammar::Choices(&["!"]), &behind).start();
@@ -397,7 +397,7 @@ fn clones_go_on_apart_and_a_reset_begins_anew() {
     sampler.reset();
     let again: Vec<u32> = (0..12).map(|_| step(&mut sampler)).collect();
     assert_eq!(again, first);
-    // So it does behind another prompt.
+    // So it does after another prompt.
     copy.accept(300);
     assert_eq!(copy.runs()[0].progress(), Progress::Unfinished);
     assert!(copy.runs()[0].is_fresh() && !sampler.runs()[0].is_fresh());
@@ -426,7 +426,7 @@ fn a_generation_goes_on_where_the_last_one_was_cut() {
     let rest = GenerateOptions { max_tokens: 60, ..GenerateOptions::default() };
     text.text += &generate(&mut context, &mut sampler, "", &rest).text;
     assert_eq!(text.text.len(), 30);
-    // Behind a prompt it begins anew.
+    // After a prompt it begins anew.
     let more = generate(&mut context, &mut sampler, " and", &rest);
     assert_eq!((more.text.len(), more.usage.progress), (30, Some(Progress::Complete)));
 }

@@ -87,7 +87,7 @@ fn vectors_are_those_of_sentence_transformers() {
         assert_eq!(found.len(), expected.len(), "{case}");
         let error = relative_rms(&found, &expected);
         assert!(error < 1e-5, "{}: {error:.1e}", case["base"]);
-        // Whatever comes behind the pooling, tokens' own vectors are hidden states.
+        // Whatever comes after the pooling, tokens' own vectors are hidden states.
         let rows = EmbedOptions { pooling: Some(Pooling::None), ..EmbedOptions::default() };
         assert_eq!(context.embed(&tokens[..1], &rows).unwrap().len(), tokens[0].len() * model.info().n_embd);
     }

@@ -229,7 +229,7 @@ fn vectors_that_are_not_finite_are_refused() {
                 let options = EmbedOptions { pooling: Some(pooling), normalize, ..EmbedOptions::default() };
                 let before = c.embed(&[&fine], &options).expect("finite numbers");
                 let outcome = c.embed(&[&fine, &fine, &wrong], &options);
-                // The first token does not see the one behind it.
+                // The first token does not see the one after it.
                 if pooling == Pooling::Cls {
                     assert_eq!(outcome.map(|v| v.len()), Ok(3 * before.len()));
                     continue;

@@ -119,7 +119,7 @@ fn urgent_ones_go_before_a_backlog_that_waited_long() {
     assert_eq!(n_begun(), low.len());
 }
 
-/// Nor one right behind the other where they were passed often enough one after the other.
+/// Nor one right after the other where they were passed often enough one after the other.
 #[test]
 fn urgent_ones_go_between_two_that_waited_long() {
     let model = load(&bundled_model());

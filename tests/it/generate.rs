@@ -221,7 +221,7 @@ fn a_reused_prefix_changes_nothing_but_the_work() {
     let (first, usage) = push(&mut c, PROMPT, &reuse);
     assert_eq!(usage.n_reused, 0);
     let n_first = usage.n_prompt;
-    // The conversation goes on behind what was generated.
+    // The conversation goes on after what was generated.
     let longer = format!("{PROMPT}{} The boat", first.text);
     let (second, usage) = push(&mut c, &*longer, &reuse);
     let (fresh, fresh_usage) = push(&mut new_context(&model, 1), &*longer, &exactly(10));

@@ -38,7 +38,7 @@ fn safetensors(header: &str, n_data: usize) -> Vec<u8> {
     bytes
 }
 
-/// The header of F32 tensors one behind the other, and the bytes they take.
+/// The header of F32 tensors one after another, and the bytes they take.
 fn header(tensors: &[(&str, &[usize])]) -> (String, usize) {
     let mut at = 0;
     let mut entries = vec!["\"__metadata__\":{\"format\":\"pt\"}".to_owned()];

@@ -1,4 +1,4 @@
-//! Files of more than 4 GiB: a tensor beyond that is read at its place, mapped and not, and a model may lie behind so many bytes of a file.
+//! Files of more than 4 GiB: a tensor beyond that is read at its place, mapped and not, and a model may lie after so many bytes of a file.
 //! The files are mostly a hole, which takes no room on the disk; so they are made where systems have such.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
@@ -22,7 +22,7 @@ use ember::model::{LoadOptions, LoadedModel, Pack};
 const HOLE: u64 = (4 << 30) + 4096;
 const NAME: &str = "llama-tied-f32";
 
-/// The model, whose last tensor comes behind a hole.
+/// The model, whose last tensor comes after a hole.
 fn with_hole(folder: &TempFolder) -> PathBuf {
     let mut bytes = std::fs::read(fixture(&format!("models/{NAME}.gguf"))).unwrap();
     let whole = Gguf::from_bytes(&bytes, NAME).unwrap();
@@ -41,7 +41,7 @@ fn with_hole(folder: &TempFolder) -> PathBuf {
     path
 }
 
-/// The model behind a hole.
+/// The model after a hole.
 fn behind_hole(folder: &TempFolder) -> PathBuf {
     let bytes = std::fs::read(fixture(&format!("models/{NAME}.gguf"))).unwrap();
     let path = folder.0.join("behind.bin");
@@ -114,7 +114,7 @@ fn a_tensor_beyond_4_gib_of_memory_is_read_at_its_place() {
     check(LoadedModel::open(&with_hole(&folder), &options).unwrap());
 }
 
-/// Where addresses have 32 bits such a file is refused by a sentence, and a model behind a hole is not.
+/// Where addresses have 32 bits such a file is refused by a sentence, and a model after a hole is not.
 #[cfg(not(target_pointer_width = "64"))]
 #[test]
 fn files_beyond_4_gib_are_refused_where_addresses_are_short() {

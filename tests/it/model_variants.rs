@@ -180,7 +180,7 @@ fn matrices_with_a_scale() {
     refused(experts, ember_status::EMBER_E_UNSUPPORTED, "blk.0.ffn_up_exps.scale");
 }
 
-/// A block that predicts a further token lies behind the others and counts as one of them.
+/// A block that predicts a further token lies after the others and counts as one of them.
 #[test]
 fn blocks_that_predict_further_tokens() {
     let parts = || Parts::of("qwen35");

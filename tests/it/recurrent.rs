@@ -1,5 +1,5 @@
 //! Models with recurrent layers: whatever happens to a sequence, it goes on as if its tokens had been run once, one after the
-//! other; and what is run again is what lies behind the nearest snapshot, and no more.
+//! other; and what is run again is what follows the nearest snapshot, and no more.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 #![allow(clippy::print_stdout, reason = "the figures are part of what the test shows")]
 
@@ -61,7 +61,7 @@ fn decode(context: &mut Context, seq: u32, ids: &[u32]) -> Vec<u32> {
     bits(context.end_logits(seq).unwrap())
 }
 
-/// What the model gives behind a text, run from its beginning in one call.
+/// What the model gives after a text, run from its beginning in one call.
 struct Truth {
     model: Arc<LoadedModel>,
     known: HashMap<Vec<u32>, Vec<u32>>,
@@ -124,7 +124,7 @@ fn several_sequences_of_one_call_do_not_disturb_each_other() {
     }
 }
 
-/// What a context gave behind texts.
+/// What a context gave after texts.
 #[derive(Default)]
 struct Claims(Vec<(Vec<u32>, Vec<u32>, String)>);
 
@@ -138,7 +138,7 @@ impl Claims {
         self.0.sort();
         let mut context = Context::new(model, &ContextOptions { n_batch: 256, ..options(1) }).unwrap();
         let mut longest: &[u32] = &[];
-        // Behind a text come all that begin with it.
+        // After a text come all that begin with it.
         for (ids, logits, what) in self.0.iter().rev() {
             if !longest.starts_with(ids) {
                 longest = ids;
@@ -412,7 +412,7 @@ fn damaged_snapshots_are_refused_and_change_nothing() {
         assert!(matches!(e, Error::Format(_)) && e.to_string().contains("the state is damaged"), "{e}");
         e.to_string()
     };
-    // Too many, too few, of no token, twice, in another order, behind the end.
+    // Too many, too few, of no token, twice, in another order, after the end.
     for (i, number) in [(0, 6), (0, 4), (0, u32::MAX), (1, 0), (2, 32), (3, 200), (5, 121), (5, u32::MAX)] {
         refused(i, number);
     }

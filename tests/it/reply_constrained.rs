@@ -473,7 +473,7 @@ fn whatever_is_drawn_is_read_back_as_calls_that_validate() {
     }
 }
 
-/// A reply that begins inside a thought: where a call has to be made it comes behind the thought, which no end of the text cuts short.
+/// A reply that begins inside a thought: where a call has to be made it comes after the thought, which no end of the text cuts short.
 #[test]
 fn what_is_drawn_behind_a_thought_is_a_call() {
     let tools = Tools::parse(TOOLS).unwrap();
@@ -579,7 +579,7 @@ fn what_templates_write_is_let_through() {
                 });
                 n += 1;
                 *forms.entry(form).or_default() += 1;
-                // Behind the calls that had to be made a reply ends.
+                // After the calls that had to be made a reply ends.
                 let fits = fits || !is_free && run.progress() == ember::constrain::Progress::Complete;
                 let is_whole = !fits || run.progress() != ember::constrain::Progress::Unfinished;
                 if !fits || !is_whole {

@@ -281,7 +281,7 @@ fn what_a_template_writes_is_read_back() {
             // This template writes a space of its own before everything.
             let reply =
                 &reply[usize::from(golden.template.ends_with("Reka-Edge") && reply.starts_with(' '))..];
-            // Some templates open a thought in the prompt and leave past thoughts out: such a reply is one behind no thought.
+            // Some templates open a thought in the prompt and leave past thoughts out: such a reply is one after no thought.
             let has_end = format.thinking().is_some_and(|marks| reply.contains(&*marks.close));
             let prompt = if has_end || !format.is_thinking_after(prompt) { prompt.as_str() } else { "" };
             let options = ReplyOptions {

@@ -43,7 +43,7 @@ const REPLIES: &[(&str, &str)] = &[
     ("<|channel|>final <|constrain|>json<|message|>{}", "{}"),
     ("<|message|>Hi.", "Hi."),
     ("Hi.", "Hi."),
-    // A recipient before or behind the channel, with a type or without, and where models put it that they should not.
+    // A recipient before or after the channel, with a type or without, and where models put it that they should not.
     ("<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}<|call|>", "[f{}]"),
     (" to=functions.f<|channel|>commentary json<|message|>{}<|call|>", "[f{}]"),
     ("<|channel|>analysis to=functions.f code<|message|>{}", "[f{}]"),

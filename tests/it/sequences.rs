@@ -33,7 +33,7 @@ const KINDS: [(&str, usize); 6] = [
     ("gemma3n", LONG),
     ("gpt-oss", LONG),
 ];
-/// Tokens that can always be taken back from a sequence that gives pages back behind its window.
+/// Tokens that can always be taken back from a sequence that gives pages back after its window.
 const SPARE: usize = 32;
 
 fn model() -> Arc<LoadedModel> {
@@ -73,9 +73,9 @@ fn options(kv_type: KvType) -> ContextOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     Token(u32),
-    /// Tokens were forgotten behind the first ones: how many stayed, how many went.
+    /// Tokens were forgotten after the first ones: how many stayed, how many went.
     Shift(usize, usize),
-    /// All tokens behind the first ones were forgotten after a shift.
+    /// All tokens after the first ones were forgotten after a shift.
     Rewind(usize),
 }
 
@@ -135,7 +135,7 @@ impl Text {
     }
 }
 
-/// What a context gave behind texts, and one of its own that says what is right.
+/// What a context gave after texts, and one of its own that says what is right.
 struct Oracle {
     context: Context,
     claims: Vec<(Vec<Step>, Vec<u32>, String)>,
@@ -148,7 +148,7 @@ impl Oracle {
         Oracle { context: Context::new(model, &options).unwrap(), claims: Vec::new() }
     }
 
-    /// `logits` are said to be those behind `text`.
+    /// `logits` are said to be those after `text`.
     fn claim(&mut self, text: &Text, logits: &[f32], at: &str) {
         self.claims.push((text.steps.clone(), bits(logits), at.to_owned()));
     }
@@ -159,9 +159,9 @@ impl Oracle {
         self.claims.sort();
         self.claims.dedup_by(|a, b| (&a.0, &a.1) == (&b.0, &b.1));
         let mut longest: &[Step] = &[];
-        // Behind each number of steps of it.
+        // After each number of steps of it.
         let mut expected: Vec<Option<Vec<u32>>> = Vec::new();
-        // Behind a text come all that begin with it.
+        // After a text come all that begin with it.
         for (steps, logits, at) in self.claims.iter().rev() {
             if !longest.starts_with(steps) {
                 longest = steps;
@@ -173,7 +173,7 @@ impl Oracle {
     }
 }
 
-/// The logits at the end of the sequence behind each of `steps`, if it is not empty.
+/// The logits at the end of the sequence after each of `steps`, if it is not empty.
 fn behind_each(context: &mut Context, steps: &[Step]) -> Vec<Option<Vec<u32>>> {
     context.rewind(0, 0).unwrap();
     let (mut logits, mut behind) = (Vec::new(), Vec::new());

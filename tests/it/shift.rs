@@ -1,4 +1,4 @@
-//! Tokens in the midst of a sequence are forgotten and those behind them move: against llama.cpp, against running the rest
+//! Tokens in the midst of a sequence are forgotten and those after them move: against llama.cpp, against running the rest
 //! anew where that must give the same (with one layer, whose keys and values know nothing of other tokens), and what
 //! happens to logits and pages.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
@@ -27,7 +27,7 @@ fn options(kv_type: KvType) -> ContextOptions {
     }
 }
 
-/// The logits behind `rest`, which are run in `context`.
+/// The logits after `rest`, which are run in `context`.
 fn logits(context: &mut Context, rest: &[u32]) -> Vec<f32> {
     context.decode(Tokens::next(rest)).unwrap();
     context.end_logits(0).unwrap().to_vec()

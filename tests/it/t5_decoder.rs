@@ -52,7 +52,7 @@ fn decode(context: &mut Context, seq: u32, ids: &[u32], wants: bool) -> ember::e
     context.decode(Tokens { ids, positions: None, seqs: Some(&seqs), outputs: Some(&outputs) })
 }
 
-/// The logits behind each token of `answer` in `seq`, which runs in calls of these lengths.
+/// The logits after each token of `answer` in `seq`, which runs in calls of these lengths.
 fn answered(context: &mut Context, seq: u32, answer: &[u32], len: usize) -> Vec<f32> {
     let mut logits = Vec::new();
     for ids in answer.chunks(len) {

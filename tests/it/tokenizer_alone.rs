@@ -140,7 +140,7 @@ fn gaps_are_asked_for_in_the_marks_that_llama_cpp_finds() {
     assert_eq!(n_with, 3, "deepseek-coder, refact, starcoder");
 }
 
-/// A byte-level vocabulary with these control tokens behind the letters.
+/// A byte-level vocabulary with these control tokens after the letters.
 fn vocabulary(controls: &[&str], keys: &[(&str, Value)]) -> Tokenizer {
     let letters: Vec<String> = ('!'..='~').map(String::from).collect();
     let texts: Vec<&str> =
@@ -176,7 +176,7 @@ fn files_and_families_have_their_own_marks() {
     // The text of another file spells no mark.
     assert_eq!(found.iter().filter(|&&token| token == id("<|fim_middle|>")).count(), 1);
 
-    // Mistral's have no middle: what is behind the gap comes first.
+    // Mistral's have no middle: what follows the gap comes first.
     let mistral = vocabulary(&["[PREFIX]", "[SUFFIX]"], &[]);
     let found = fim_prompt(&mistral, "p", "s", &FimOptions::default()).unwrap();
     assert_eq!(mistral.decode(&found, true).unwrap(), b"[SUFFIX]s[PREFIX]p");

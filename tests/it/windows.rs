@@ -71,7 +71,7 @@ fn one_call_of_any_length_runs_in_few_pages() {
     let expected = run(&mut all, 0, &ids);
     for n_threads in [1, 3] {
         let plain = ContextOptions { n_threads, ..options(2300) };
-        // From an empty sequence a window and a batch are enough, and behind others as much again: they stay until it is certain.
+        // From an empty sequence a window and a batch are enough, and after others as much again: they stay until it is certain.
         let mut small = context(&model, &pages(&model, MOST_IN_CALL, &plain));
         assert!(run(&mut small, 0, &ids[..1500]) == expected[..1500]);
         assert!(n_held(&small) <= MOST_HELD);

@@ -1,4 +1,4 @@
-//! What is kept of sequences that gave pages back behind their window: prefixes, states, generations and requests that go on
+//! What is kept of sequences that gave pages back after their window: prefixes, states, generations and requests that go on
 //! from it with the bits of sequences that are whole.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
@@ -67,7 +67,7 @@ fn prefixes_are_found_by_their_last_pages() {
     all.rewind(1, 3).unwrap();
 }
 
-/// The next turn of a conversation often leaves a part of the last answer out (what a model thought): it costs what lies behind
+/// The next turn of a conversation often leaves a part of the last answer out (what a model thought): it costs what lies after
 /// the prompt before, and not all of it again.
 #[test]
 fn the_end_of_a_prompt_is_gone_on_from_however_long_the_answer_was() {
@@ -194,7 +194,7 @@ fn states_that_lack_what_is_needed_are_refused() {
     let ids = text(&model, 700);
     run(&mut few, 0, &ids);
     let good = state(&few, Some(0));
-    // Behind magic, version, fingerprint, shape and counts: length, logits, moved, from.
+    // After magic, version, fingerprint, shape and counts: length, logits, moved, from.
     let at = 8 + 4 + 16 + 6 * 4 + 2 * 4;
     let number = |state: &[u8], i: usize| u32::from_le_bytes(*state[at + 4 * i..].first_chunk().unwrap());
     assert_eq!([number(&good, 0), number(&good, 1), number(&good, 2)], [700, 1, u32::MAX]);

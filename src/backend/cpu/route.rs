@@ -42,7 +42,7 @@ pub(in crate::backend) fn route_row(logits: &[f32], routing: Routing<'_>, route:
         let score = |expert: usize| share(logits[expert]) + routing.bias.map_or(0.0, |bias| bias[expert]);
         (logits.len() / groups.n, best_groups(groups, logits.len() / groups.n, score))
     });
-    // What is in no group that was chosen comes behind all else.
+    // What is in no group that was chosen comes after all else.
     let in_group = |expert: usize| of_groups.is_none_or(|(len, groups)| groups >> (expert / len) & 1 == 1);
     let among = |(expert, score): (usize, f32)| if in_group(expert) { score } else { f32::NEG_INFINITY };
     match routing.bias {

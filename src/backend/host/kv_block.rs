@@ -42,7 +42,7 @@ pub(super) fn clear(layer: &KvLayer, part: Part, tokens: Range<usize>, block: &m
     }
 }
 
-/// Most elements that are converted at a time; whole numbers of [`SCALED`].
+/// Most elements that are converted at a time; integer multiples of [`SCALED`].
 const CONVERTED: usize = 64;
 
 /// Writes one head's vector to its block; [`KvBlock`](crate::kernels::KvBlock) says where elements lie.
@@ -88,7 +88,7 @@ fn put_pairs(kernels: &Kernels, part: Part, slot: usize, (x, unit): (&[f32], f32
                 }
             }
             Part::V => {
-                // Each value lies beside one of the token half a page before or behind.
+                // Each value lies beside one of the token half a page before or after.
                 let pairs = codes[(slot % HALF * dim + i * CONVERTED) * 2..].as_chunks_mut::<2>().0;
                 pairs.iter_mut().zip(buffer).for_each(|(pair, code)| pair[slot / HALF] = *code);
             }

@@ -15,15 +15,15 @@
 //!
 //! A page has 32 tokens and blocks `[layer][K, V][kv head]`. Pages of a run (eight pages where a block has 4 KB) lie as
 //! `[layer][K, V][kv head][page]`. Decoding then walks a head's blocks in order: memory delivers stretches of 32 KB at 31 GB/s and blocks
-//! of 4 KB at 14 (one core of Zen 4). A sequence gets the page behind its last one if that is free, otherwise the first free one.
+//! of 4 KB at 14 (one core of Zen 4). A sequence gets the page after its last one if that is free, otherwise the first free one.
 //!
 //! In a block of keys lies `[head_dim][token]`, so a score needs no sum across lanes. In a block of values lies `[token][head_dim]`.
 //!
 //! | type | a vector of a head is |
 //! |---|---|
 //! | f32, f16 | its numbers |
-//! | q8_0 | codes of 8 bits, and one scale for each 32 components behind the codes |
-//! | i16 | whole numbers of 16 bits, and one power of two in f32 behind them |
+//! | q8_0 | codes of 8 bits, and one scale for each 32 components after the codes |
+//! | i16 | 16-bit integers, and one power of two in f32 after them |
 //!
 //! i16 is the default on x86-64 where heads are multiples of 16 components: AVX-512 multiplies and adds pairs of 16 bits twice as fast as
 //! f32. Two components of a key, and the values of two tokens half a page apart, lie side by side for that.

@@ -129,7 +129,7 @@ impl HostWeight {
         self.packed.as_ref().is_some_and(|packed| packed.rows.get().is_some())
     }
 
-    /// Whether there are groups of whole numbers of 16 bits.
+    /// Whether there are groups of 16-bit integers.
     pub fn is_wide(&self) -> bool {
         self.is_packed() && self.packed.as_ref().is_some_and(|packed| packed.packing.codes == Codes::Wide)
     }

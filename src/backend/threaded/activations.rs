@@ -48,7 +48,7 @@ pub(super) struct Rounded {
     pub blocks: Zeroed<Q8Block>,
     /// Room for as many, which are made of those.
     next: Zeroed<Q8Block>,
-    /// What products of whole numbers of 16 bits take, rounded for each call anew.
+    /// What products of 16-bit integers take, rounded for each call anew.
     pub wide: Zeroed<I16Block>,
     /// The number of the last rounding, and how many activations it was of.
     last: u64,

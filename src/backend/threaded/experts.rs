@@ -27,7 +27,7 @@ const FEW_AT_ONCE: usize = 8;
 /// The slots of a call by their experts.
 #[derive(Default)]
 pub(super) struct Order {
-    /// Those of one expert behind those of the one before, each ascending.
+    /// Those of one expert after those of the one before, each ascending.
     slots: Zeroed<u32>,
     /// Where each expert's begin.
     starts: Zeroed<u32>,
@@ -71,7 +71,7 @@ impl Order {
     }
 }
 
-/// Room of each thread for the vectors of an expert, one behind the other.
+/// Room of each thread for the vectors of an expert, one after another.
 #[derive(Default)]
 pub(super) struct Gathered {
     q8: Zeroed<Q8Block>,
@@ -130,7 +130,7 @@ pub(super) struct Room<'a> {
     f32: &'a mut [f32],
 }
 
-/// The vectors of `inputs` in `x`, each of `len` blocks, one behind the other: copied to `room` unless they are so already.
+/// The vectors of `inputs` in `x`, each of `len` blocks, one after another: copied to `room` unless they are so already.
 fn gather<'a, T: Pod + Zeroable>(
     x: &'a [T],
     len: usize,

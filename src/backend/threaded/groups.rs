@@ -85,7 +85,7 @@ impl<'a> Groups<'a, Q8Block> {
 }
 
 impl<'a> Groups<'a, I16Block> {
-    /// Groups of whole numbers of 16 bits.
+    /// Groups of 16-bit integers.
     pub fn of_wide(kernels: &Kernels, w: &'a HostWeight, groups: Range<usize>, then: Ahead) -> Self {
         let (product, pair) =
             (kernels.wide.map(|wide| wide.product), kernels.wide.and_then(|wide| wide.pair));

@@ -49,7 +49,7 @@ const FEWEST_COPIED: usize = 16384;
 /// From this many activation rows on, [`F32Products::Blocked`] means `sgemm`; below, dot products, which allocate nothing.
 const SGEMM_MIN_ROWS: usize = 8;
 
-/// Elements of each task of an element-wise operation on `len`: few enough for every thread to have some, and whole numbers of
+/// Elements of each task of an element-wise operation on `len`: few enough for every thread to have some, and integers of
 /// vector registers.
 fn elements_per_task(len: usize, n_threads: usize) -> usize {
     len.div_ceil(n_threads).clamp(FEWEST_ELEMENTS, MOST_ELEMENTS).next_multiple_of(64)

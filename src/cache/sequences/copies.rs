@@ -23,7 +23,7 @@ impl Sequences {
         }
     }
 
-    /// Has the tree of prefixes of `group` give up the pages that are to be copied because of it, and what is kept behind them.
+    /// Has the tree of prefixes of `group` give up the pages that are to be copied because of it, and what is kept after them.
     /// Whether it gave up any; the group's `copies` are those that are left.
     pub(super) fn give_up_kept_copies(&mut self, group: usize) -> bool {
         let Group { pool, copies, .. } = &mut self.groups[group];

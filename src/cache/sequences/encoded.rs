@@ -37,7 +37,7 @@ impl Sequences {
         common > encoded || (common == encoded && ids.get(common) == Some(&start))
     }
 
-    /// `InvalidArgument` where the call under way gives the encoder nothing, or more behind what it has read already.
+    /// `InvalidArgument` where the call under way gives the encoder nothing, or more after what it has read already.
     pub(super) fn check_encoded(&self) -> Result<()> {
         let Some(start) = self.decoder_start else { return Ok(()) };
         for (seq, s) in self.sequences.iter().enumerate().filter(|(_, s)| s.planned > s.len) {

@@ -1,4 +1,4 @@
-//! Where a sequence can go on from although it has grown since and gave pages back: a mark keeps the pages that the token behind it
+//! Where a sequence can go on from although it has grown since and gave pages back: a mark keeps the pages that the token after it
 //! sees. Ends of prompts are marked, since the next turn of a conversation often leaves out a part of the answer. Marks are given up
 //! when their pages are needed.
 #![forbid(unsafe_code)]

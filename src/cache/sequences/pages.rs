@@ -97,7 +97,7 @@ impl Sequences {
         Ok(())
     }
 
-    /// Finds what is to be copied in `group`, and how many pages behind one can be written to again. `ContextFull` when there are
+    /// Finds what is to be copied in `group`, and how many pages after one can be written to again. `ContextFull` when there are
     /// too few pages for the plan.
     fn count_pages(&mut self, group: usize) -> Result<()> {
         let new = |s: &Sequence| s.planned.div_ceil(PAGE_LEN).saturating_sub(s.tables[group].pages.len());
@@ -180,7 +180,7 @@ impl Table {
         (self.pages[position / PAGE_LEN] as usize * PAGE_LEN + position % PAGE_LEN) as u32
     }
 
-    /// Gives the pages of `group` back that lie behind the first `len` tokens.
+    /// Gives the pages of `group` back that lie after the first `len` tokens.
     pub(super) fn truncate(&mut self, group: &mut Group, len: usize) {
         self.end_ring();
         if self.mark.at > len {

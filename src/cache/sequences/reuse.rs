@@ -5,7 +5,7 @@ use super::{ALL, GONE, Group, PAGE_LEN, Sequences, Table};
 use crate::error::Result;
 
 impl Sequences {
-    /// Has the whole pages of sequence `seq` kept for later texts. A page that is there already, of the same tokens behind
+    /// Has the whole pages of sequence `seq` kept for later texts. A page that is there already, of the same tokens after
     /// the same ones, takes the place of the sequence's own.
     pub(super) fn keep_prefix(&mut self, seq: usize) {
         self.match_prefix(seq, true);
@@ -33,7 +33,7 @@ impl Sequences {
         let own = if self.state_at(i, own) == 0 { 0 } else { own };
         let mut found: Vec<_> = self.groups.iter_mut().map(|group| group.find(ids)).collect();
         let n_found = found.iter().map(|found| found.nodes.len()).min().unwrap_or(0);
-        // The longest beginning that all layers can go on behind.
+        // The longest beginning that all layers can go on after.
         let n_pages = (1..=n_found).rev().find(|&n| self.goes_on_behind(&found, n)).unwrap_or(0);
         let kept = n_pages * PAGE_LEN;
         if kept <= self.state_at(i, own) {
@@ -61,7 +61,7 @@ impl Sequences {
         Ok(kept)
     }
 
-    /// Whether a sequence can go on behind the first `n` pages that were found of each group.
+    /// Whether a sequence can go on after the first `n` pages that were found of each group.
     fn goes_on_behind(&self, found: &[Found], n: usize) -> bool {
         let is_there = |(group, found): (&Group, &Found)| {
             group.needed(n * PAGE_LEN) >= found.behind_missing[n - 1] * PAGE_LEN

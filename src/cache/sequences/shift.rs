@@ -1,4 +1,4 @@
-//! Tokens in the midst of a sequence are forgotten: where those behind them go.
+//! Tokens in the midst of a sequence are forgotten: where those after them go.
 //!
 //! The keys of moved tokens are rotated back by as many positions, in f32, with each layer's own frequencies, and rounded again. What YaRN
 //! or LongRoPE scaled is scaled already, so the rotation leaves that out. Layers without positions move as they are. The oracle is the text
@@ -43,7 +43,7 @@ struct Plan {
 }
 
 impl Sequences {
-    /// Takes the `drop` tokens behind the first `keep` out of `seq`, and finds place for those behind them, in each group. What
+    /// Takes the `drop` tokens after the first `keep` out of `seq`, and finds place for those after them, in each group. What
     /// is returned has to be done before anything else.
     ///
     /// Errors, after which nothing has changed: `InvalidArgument` when the sequence is shorter, or a window would reach what
@@ -68,7 +68,7 @@ impl Sequences {
             // What moves of a sequence whose first tokens were given back.
             let moved = end.max(old)..len;
             let moves = Moves { copy: None, from: reserved(moved.len())?, to: reserved(moved.len())? };
-            // Where nothing in front stays, whole pages that are forgotten leave the table, in which those behind them move up.
+            // Where nothing in front stays, whole pages that are forgotten leave the table, in which those after them move up.
             let n_left_out = if keep < old { drop / PAGE_LEN } else { 0 };
             // Pages from the one of the first token that is forgotten are written to, as far as tokens move there.
             let written = match moved.len() {

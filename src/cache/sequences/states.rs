@@ -18,7 +18,7 @@ impl Sequences {
         self.recurrent.as_ref().map(|recurrent| recurrent.held(seq))
     }
 
-    /// From how many tokens on sequence `i` would have to be run again to go on behind its first `n`.
+    /// From how many tokens on sequence `i` would have to be run again to go on after its first `n`.
     pub(super) fn state_at(&self, i: usize, n: usize) -> usize {
         self.recurrent.as_ref().map_or(n, |recurrent| recurrent.nearest(i, n))
     }
@@ -29,7 +29,7 @@ impl Sequences {
         (at < self.sequences[seq as usize].len).then_some(at)
     }
 
-    /// How many tokens the next call can leave ready behind `seq`.
+    /// How many tokens the next call can leave ready after `seq`.
     pub fn most_ahead(&self, seq: u32) -> Result<usize> {
         let i = self.index(seq)?;
         Ok(self.recurrent.as_ref().map_or(usize::MAX, |recurrent| recurrent.most_ahead(i)))

@@ -51,7 +51,7 @@ impl Window {
         }
     }
 
-    /// How many pages behind each other hold all that the rows of a micro-batch see and that is kept behind them, wherever it
+    /// How many consecutive pages hold all that the rows of a micro-batch see and that is kept after them, wherever it
     /// begins in its first page; [`usize::MAX`] if pages are kept.
     fn ring(&self) -> usize {
         let more = |n_batch: usize| (self.len - 2).saturating_add(n_batch.max(MAX_AHEAD + PAGE_LEN));
@@ -99,7 +99,7 @@ impl Group {
         from == 0 || self.needed(len) >= from
     }
 
-    /// From which position on a sequence of `len` tokens, there from `from` on, is there when `drop` tokens behind its first
+    /// From which position on a sequence of `len` tokens, there from `from` on, is there when `drop` tokens after its first
     /// `keep` are forgotten; `None` if it could not go on.
     pub(super) fn held_after_shift(
         &self,
@@ -123,7 +123,7 @@ impl Sequences {
     }
 
     /// How many pages of `group` are enough for as many tokens as there may be in a call: a page can be written to again when it
-    /// is that many pages behind.
+    /// is that many pages after.
     pub fn ring(&self, group: usize) -> usize {
         self.groups[group].window.map_or(usize::MAX, |window| window.ring())
     }
@@ -169,7 +169,7 @@ impl Sequences {
         )))
     }
 
-    /// `InvalidArgument` if a sequence that has grown to `n_ctx` tokens could not forget `drop` of them behind its first `keep`.
+    /// `InvalidArgument` if a sequence that has grown to `n_ctx` tokens could not forget `drop` of them after its first `keep`.
     pub fn check_shift(&self, keep: usize, drop: usize) -> Result<()> {
         let n_ctx = self.n_ctx;
         let fails = |group: &&Group| group.held_after_shift(group.kept(n_ctx), n_ctx, keep, drop).is_none();
@@ -194,7 +194,7 @@ impl Sequences {
         self.groups.iter().all(|group| least(group) <= group.pool.len())
     }
 
-    /// Gives back the pages of sequence `i` that lie wholly behind what is kept.
+    /// Gives back the pages of sequence `i` that lie wholly after what is kept.
     pub(super) fn give_back_behind(&mut self, i: usize) {
         let s = &mut self.sequences[i];
         for (group, table) in self.groups.iter_mut().zip(&mut s.tables) {

@@ -12,7 +12,7 @@ use super::value::Value;
 /// The frames that a whole template sees: the variables it is given, and the names that it sets outside of loops and the like.
 const TEMPLATE_FRAMES: usize = 2;
 
-/// What happens behind a statement.
+/// What happens after a statement.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flow {
     Next,
@@ -20,7 +20,7 @@ pub(super) enum Flow {
     Continue,
 }
 
-/// Filters behind each other, with their arguments.
+/// Filters in a row, with their arguments.
 type Filters = [(String, Args)];
 
 impl<'t> Machine<'t> {

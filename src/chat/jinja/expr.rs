@@ -136,7 +136,7 @@ impl Parser<'_> {
             operands.push(self.operand()?);
             let next = self.operator();
             let level = next.map_or(Level::Or, |(level, _)| level);
-            // A comparison behind another is one chain with it.
+            // A comparison after another is one chain with it.
             while let Some((_, op)) =
                 waiting.pop_if(|(before, _)| *before > level || (*before == level && level != Level::Compare))
             {
@@ -390,7 +390,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Filters, tests and calls behind a value.
+    /// Filters, tests and calls after a value.
     #[inline(never)]
     fn filters(&mut self, mut value: Expr) -> Res<Expr> {
         loop {

@@ -1,4 +1,4 @@
-//! The filters behind `|`, as the Jinja2 package has them.
+//! The filters after `|`, as the Jinja2 package has them.
 //! (<https://jinja.palletsprojects.com/en/stable/templates/#builtin-filters>)
 #![forbid(unsafe_code)]
 

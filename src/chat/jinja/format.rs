@@ -155,7 +155,7 @@ fn character(value: &Value) -> Res<String> {
     }
 }
 
-/// A number with so many digits behind the point.
+/// A number with so many digits after the point.
 pub(super) fn fixed(x: f64, precision: usize, budget: &mut Budget) -> Res<String> {
     // There are at most 309 digits before it, which take much longer each than the bytes of a text.
     let text = format!("{x:.precision$}");
@@ -231,7 +231,7 @@ pub(super) fn braces(machine: &mut Machine<'_>, pattern: &str, args: &CallArgs) 
     Ok(out)
 }
 
-/// What `.name` and `[key]` behind a field's name lead to.
+/// What `.name` and `[key]` after a field's name lead to.
 fn followed(machine: &mut Machine<'_>, mut value: Value, mut steps: &str) -> Res<Value> {
     while !steps.is_empty() {
         machine.budget.steps(1)?;

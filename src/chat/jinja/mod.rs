@@ -13,7 +13,7 @@
 //! - text that is safe as HTML and text that is not: `safe` changes nothing, `e` escapes again what is escaped already,
 //!   nothing is `escaped`, and `{% autoescape %}` is there with `false` only;
 //! - `{% extends %}`, `{% include %}` and `{% import %}`: there is no other template, in `transformers` neither;
-//! - the flag `#` for floats in formats, and groups of digits behind zeros;
+//! - the flag `#` for floats in formats, and groups of digits after zeros;
 //! - methods that nobody has needed yet (`encode`, `translate`, `format_map`, those of integers), tuples as keys of objects,
 //!   and what Python shows for a namespace or a loop: using one is an error, never another value.
 //!

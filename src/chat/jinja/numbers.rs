@@ -39,7 +39,7 @@ pub(super) fn is_digit(c: char) -> bool {
 }
 
 /// A text without white space around it, its digits those of ASCII, and without underscores, each of which stands between
-/// two digits or letters, or behind a prefix. `None` where one does not.
+/// two digits or letters, or after a prefix. `None` where one does not.
 fn plain(text: &str, budget: &mut Budget) -> Res<Option<String>> {
     budget.scan(text)?;
     budget.bytes(text.len())?;
@@ -123,7 +123,7 @@ pub(super) fn int(value: &Value, base: Option<&Value>, budget: &mut Budget) -> R
         Value::Float(x) if x.is_infinite() => fail("infinity has no integer"),
         Value::Float(x) => cut(*x),
         Value::Str(text) => {
-            // A base that is no integer is an error in Python, behind which the text is read as a float.
+            // A base that is no integer is an error in Python, after which the text is read as a float.
             let base = base.map_or(Some(10), Value::integer);
             let number = base.map_or(Ok(None), |base| parsed(text, base, budget))?;
             match number {

@@ -176,7 +176,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The body of a block up to `end`, behind the end of the tag that opens it.
+    /// The body of a block up to `end`, after the end of the tag that opens it.
     #[inline(never)]
     fn body(&mut self, end: &'static str) -> Res<Block> {
         self.need_block_end()?;
@@ -438,7 +438,7 @@ impl<'a> Parser<'a> {
         Ok(params)
     }
 
-    /// A filter behind its `|`: a name and, maybe, arguments.
+    /// A filter after its `|`: a name and, maybe, arguments.
     #[inline(never)]
     pub(super) fn filter_name_and_args(&mut self) -> Res<(String, Args)> {
         let mut name = self.need_name()?;

@@ -1,4 +1,4 @@
-//! The tests behind `is`.
+//! The tests after `is`.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! One value in a format: what stands behind `%` in Python's `%` formats and behind `:` in those with brackets.
+//! One value in a format: what follows `%` in Python's `%` formats and after `:` in those with brackets.
 #![forbid(unsafe_code)]
 
 use super::fault::{Budget, Res, fail};
@@ -32,7 +32,7 @@ pub(super) fn digits(text: &str) -> Res<(Option<usize>, &str)> {
 }
 
 impl Spec {
-    /// What stands behind the colon of `{:…}`, and the letter at its end.
+    /// What follows the colon of `{:…}`, and the letter at its end.
     pub(super) fn of_brackets(text: &str) -> Res<(Spec, Option<char>)> {
         let mut spec = Spec::default();
         let mut chars = text.chars();

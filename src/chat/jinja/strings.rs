@@ -206,7 +206,7 @@ pub(super) fn title_words(text: &str) -> String {
 }
 
 /// `text` from a character to another, as the methods that look for something have it, and how many are before it.
-/// `None` for a start behind the end, where not even the empty text is.
+/// `None` for a start after the end, where not even the empty text is.
 pub(super) fn between(text: &str, bounds: [Option<Value>; 2]) -> Res<Option<(usize, &str)>> {
     if bounds.iter().all(Option::is_none) {
         return Ok(Some((0, text)));
@@ -250,7 +250,7 @@ pub(super) fn expand_tabs(text: &str, size: usize, budget: &mut Budget) -> Res<S
     Ok(out)
 }
 
-/// `text` cut to `length` characters with `end` behind, unless it is at most `leeway` longer.
+/// `text` cut to `length` characters with `end` after, unless it is at most `leeway` longer.
 pub(super) fn truncate(
     text: &str,
     [length, leeway]: [usize; 2],

@@ -21,7 +21,7 @@ impl Maker<'_> {
             let arguments = self.written(&[Piece::Arguments], tool)?;
             ways.push(row([name, format!("{named}? {kind}?"), message.clone(), arguments]));
         }
-        // The name stands in the header, before or behind the channel.
+        // The name stands in the header, before or after the channel.
         let call = self.lark.rule("call", &format!("\"functions.\" ({})", ways.join(" | ")));
         let mark = "<|call|>";
         let rest = self.lark.rule("rest", &row([call, self.lark.mark(mark)]));

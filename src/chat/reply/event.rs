@@ -21,7 +21,7 @@ pub enum Event {
     CallArguments {
         /// The call's place.
         index: usize,
-        /// What comes behind the text so far.
+        /// What follows the text so far.
         delta: String,
     },
     /// A call is complete.

@@ -21,7 +21,7 @@ pub const MOST_CALLS: usize = 32;
 /// What constrains calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolGrammar {
-    /// The grammar begins behind the first of these in the answer. None: it begins with the answer, behind a thought.
+    /// The grammar begins after the first of these in the answer. None: it begins with the answer, after a thought.
     pub triggers: Vec<String>,
     /// What else would begin a call, and may not come where the grammar waits for a trigger.
     pub never: Vec<String>,
@@ -352,7 +352,7 @@ impl Maker<'_> {
         }
     }
 
-    /// A value behind a mark that says its type, and what ends it.
+    /// A value after a mark that says its type, and what ends it.
     fn typed(
         &mut self,
         end: &str,

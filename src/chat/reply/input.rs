@@ -1,7 +1,7 @@
 //! Text that comes in chunks: what may be read now, and what has to wait for more.
 #![forbid(unsafe_code)]
 
-/// The unread text of a reply. A reader takes from it what it understands; the rest is there again, with more behind it.
+/// The unread text of a reply. A reader takes from it what it understands; the rest is there again, with more after it.
 #[derive(Debug, Clone)]
 pub(super) struct Input<'t> {
     text: &'t str,
@@ -41,7 +41,7 @@ impl<'t> Input<'t> {
         &self.text[self.at..]
     }
 
-    /// Whether no more will come behind the rest.
+    /// Whether no more will come after the rest.
     pub(super) fn is_last(&self) -> bool {
         self.last
     }

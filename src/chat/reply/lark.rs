@@ -16,7 +16,7 @@ pub struct Control {
     pub at: Range<usize>,
     /// Its id.
     pub id: u32,
-    /// Whether it ends a reply, so that nothing stands behind it.
+    /// Whether it ends a reply, so that nothing stands after it.
     pub is_end: bool,
 }
 
@@ -105,7 +105,7 @@ impl<'p> Lark<'p> {
         self.rule(name, &format!("%json {schema}"))
     }
 
-    /// A text that matches all of `atoms`, up to `end` where one of `follows` stands behind it; and `end`.
+    /// A text that matches all of `atoms`, up to `end` where one of `follows` stands after it; and `end`.
     pub(super) fn text(&mut self, atoms: &[String], end: &str, follows: &[&str]) -> String {
         let mark = end.trim_matches(['~', '\n', ' ']);
         let mut beyond = escaped(mark);
@@ -167,7 +167,7 @@ pub(super) fn literal(text: &str) -> String {
     if text.is_empty() { String::new() } else { quoted(text) }
 }
 
-/// What stands one behind the other.
+/// What stands one after another.
 pub(super) fn row<const N: usize>(parts: [String; N]) -> String {
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
 }

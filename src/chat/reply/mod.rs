@@ -8,7 +8,7 @@
 //! - Text that may begin a mark waits until that is decided, and no longer. So does white space.
 //! - Arguments are JSON, whatever the format has, and always an object; what they are given in chunks is what they are at the
 //!   end. Their schema is not looked at, but for the types that a format does not write down.
-//! - A call that cannot be read comes back as text, with the reason. No text is lost, and what stands behind it is read on.
+//! - A call that cannot be read comes back as text, with the reason. No text is lost, and what follows it is read on.
 //! - Work is linear in the length of the reply. Nesting and the length of names are bounded.
 #![forbid(unsafe_code)]
 

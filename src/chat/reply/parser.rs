@@ -16,7 +16,7 @@ pub struct ReplyOptions {
     pub tools: Tools,
     /// Whether the model calls tools.
     pub tool_choice: ToolChoice,
-    /// Whether there may be more than one call; what comes behind the first is broken else.
+    /// Whether there may be more than one call; what follows the first is broken else.
     pub parallel: bool,
     /// The prompt that the reply answers, as the template wrote it: it may end inside a thought. `None`: what the template
     /// writes by itself.
@@ -80,7 +80,7 @@ impl ReplyParser {
         parser
     }
 
-    /// Whether the reply is inside a thought now: behind its mark a constraint on the answer begins.
+    /// Whether the reply is inside a thought now: after its mark a constraint on the answer begins.
     pub fn is_thinking(&self) -> bool {
         match &self.spot {
             Spot::Thought => true,

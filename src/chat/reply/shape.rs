@@ -17,7 +17,7 @@ pub(super) enum Shape {
 /// Calls between marks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Form {
-    /// Before and behind a call, or a section of calls.
+    /// Before and after a call, or a section of calls.
     pub open: &'static str,
     pub close: &'static str,
     /// Between two calls of a section; `None`: each call is a section.
@@ -46,7 +46,7 @@ pub(super) enum Piece {
 /// How arguments that stand one by one are written.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Each {
-    /// Before a key, between key and value, behind a value.
+    /// Before a key, between key and value, after a value.
     pub key: &'static str,
     pub value: &'static str,
     pub end: &'static str,
@@ -60,14 +60,14 @@ pub(super) struct Each {
 pub(super) enum Values {
     /// As JSON.
     Json,
-    /// A string as it is, up to the mark behind the value where one of these follows; the rest as JSON. The second is an expression that
+    /// A string as it is, up to the mark after the value where one of these follows; the rest as JSON. The second is an expression that
     /// such a string has to match.
     Raw(&'static [&'static str], Option<&'static str>),
     /// The same, with a mark between key and value that says the type: `None` for types that no other mark names.
     Typed(&'static [&'static str], &'static [(Option<&'static str>, &'static str)]),
     /// As Gemma has them: with this for quotes of strings and none for keys, which are sorted.
     Braces(&'static str),
-    /// As MiniMax M3 has them: in tags, with this mark before each; also behind the value, whose `end` is the tag of its key.
+    /// As MiniMax M3 has them: in tags, with this mark before each; also after the value, whose `end` is the tag of its key.
     Nested(&'static str),
 }
 

@@ -137,7 +137,7 @@ impl Sink {
         }
     }
 
-    /// The call that has begun is complete; `input` stands behind it.
+    /// The call that has begun is complete; `input` stands after it.
     pub(super) fn end(&mut self, input: &Input<'_>) {
         if let Some(Call { id, name, arguments }) = self.call.take() {
             self.events.push(Event::CallDone { index: self.n_calls, id, name, arguments });
@@ -165,7 +165,7 @@ impl Sink {
         self.raw_from = 0;
     }
 
-    /// The calls are over. What was taken behind the last one is the answer's, unless it is white space. Gives whether it
+    /// The calls are over. What was taken after the last one is the answer's, unless it is white space. Gives whether it
     /// was.
     pub(super) fn drop_space(&mut self, input: &Input<'_>) -> bool {
         self.keep(input);

@@ -6,7 +6,7 @@
 pub struct ThinkingMarks {
     /// Before it.
     pub open: String,
-    /// Behind it. This is what closes a thought that has become too long.
+    /// After it. This is what closes a thought that has become too long.
     pub close: String,
     /// Whether a thought may also begin in the middle of an answer.
     pub(super) anywhere: bool,
@@ -23,7 +23,7 @@ pub struct ThinkingSwitch {
     pub off: Option<String>,
 }
 
-/// The marks that are known: before and behind a thought, and whether one may begin anywhere. The first pair that a template
+/// The marks that are known: before and after a thought, and whether one may begin anywhere. The first pair that a template
 /// writes is the template's.
 const MARKS: [(&str, &str, bool); 14] = [
     ("<|open|>think<|sep|>", "<|close|>think<|sep|>", false),

@@ -11,7 +11,7 @@ pub(super) enum Walked {
     Part,
     /// The last byte of the value.
     End,
-    /// Behind the value, and not taken: numbers end like that.
+    /// After the value, and not taken: numbers end like that.
     Behind,
 }
 

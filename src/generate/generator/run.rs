@@ -52,7 +52,7 @@ impl Generator {
         Ok(())
     }
 
-    /// Runs the token of the event before, unless it lies ready, with draft tokens behind it.
+    /// Runs the token of the event before, unless it lies ready, with draft tokens after it.
     fn run_token(&mut self, context: &mut Context, sampler: &mut Sampler, id: u32) -> Result<()> {
         let (seq, n_ctx) = (self.options.seq, context.options().n_ctx);
         if let (Some(Shift { keep, drop }), true) = (self.options.shift, self.n_run >= n_ctx) {

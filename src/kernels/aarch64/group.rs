@@ -395,7 +395,7 @@ pub fn add_with_minima(
     add_scaled(vfmaq_n_f32(acc, m, x.sum), d, x, dot)
 }
 
-/// `acc + unit * (x.d * Σ scale * Σ code·x)` over the halves; the sums are whole numbers of at most 26 bits.
+/// `acc + unit * (x.d * Σ scale * Σ code·x)` over the halves; the sums are integers of at most 26 bits.
 #[inline]
 #[target_feature(enable = "neon")]
 pub fn add_halves(

@@ -1,6 +1,6 @@
-//! Heads' vectors as whole numbers of 16 bits times a power of two ([`KvType::I16`](crate::kernels::KvType::I16)).
+//! Heads' vectors as 16-bit integers times a power of two ([`KvType::I16`](crate::kernels::KvType::I16)).
 //!
-//! The squares of a vector's whole numbers are together less than 2^31. So, by the inequality of Cauchy and Schwarz, the product of
+//! The squares of a vector's integers are together less than 2^31. So, by the inequality of Cauchy and Schwarz, the product of
 //! two such vectors fits 32 bits, and so does that of any part of them.
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Products with numbers as whole numbers of 16 bits: what [`crate::kernels::wide`] means.
+//! Products with numbers as 16-bit integers: what [`crate::kernels::wide`] means.
 #![forbid(unsafe_code)]
 
 use half::{bf16, f16};

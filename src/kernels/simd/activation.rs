@@ -129,7 +129,7 @@ pub fn narrow_q8_0<S: Simd>(simd: S, x: &[f32], codes: &mut [i8], scales: &mut [
     }
 }
 
-/// `Σ (x · inverse) · q` and `Σ q²` of a block. Sums of whole numbers are exact in any order; that of products adds halves as the
+/// `Σ (x · inverse) · q` and `Σ q²` of a block. Sums of integers are exact in any order; that of products adds halves as the
 /// definition does.
 #[inline(always)]
 fn fit<S: Simd>(simd: S, x: &[f32; Q8Block::LEN], inverse: f32) -> (f32, f32) {

@@ -48,7 +48,7 @@ pub(super) struct Weights<'a> {
     /// `[n_queries, PAGE_LEN]`.
     pub rows: &'a mut [f32],
     pub factors: [f32; MAX_QUERIES],
-    /// What the weights are multiples of, where they are whole numbers.
+    /// What the weights are multiples of, where they are integers.
     pub units: [f32; MAX_QUERIES],
 }
 
@@ -74,7 +74,7 @@ pub fn attention<S: Simd>(simd: S, tile: &AttnTile<'_>, positions: Range<usize>,
         // The slots of the page that any query sees.
         let slots = positions.start.max(first) - first..positions.end.min(first + PAGE_LEN) - first;
         let (keys, values) = tile.blocks(page);
-        // Behind the last page nothing is left to be fetched.
+        // After the last page nothing is left to be fetched.
         let (next_keys, next_values) = tile.blocks(if page < last_page { page + 1 } else { page });
         match tile.k.kv_type.block(keys, tile.dims.k) {
             KvBlock::F32(k) => all_scores::<S, f32>(simd, tile, queries, (k, &[]), values, &mut weights),

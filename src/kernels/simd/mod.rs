@@ -34,12 +34,12 @@ const LINE: usize = 64;
 pub trait Simd: Copy {
     /// A vector.
     type V: Copy;
-    /// A vector of 32-bit whole numbers, or of twice as many 16-bit ones.
+    /// A vector of 32-bit integers, or of twice as many 16-bit ones.
     type I: Copy;
     /// Elements in a vector: 8 or 16.
     const LANES: usize;
 
-    /// Fetches the line of memory that begins `bytes` behind the beginning of `x`, in `x` or not, before it is needed, where the
+    /// Fetches the line of memory that begins `bytes` after the beginning of `x`, in `x` or not, before it is needed, where the
     /// machine can.
     fn prefetch_soon<T>(self, x: &[T], bytes: usize);
     /// As [`Simd::prefetch_soon`], long before it is needed: not into the first cache, which is too small for all that is under way.
@@ -58,7 +58,7 @@ pub trait Simd: Copy {
     fn store(self, v: Self::V, out: &mut [f32]);
     /// Writes the first elements of `out`, rounded to the nearest, ties to even.
     fn store_f16(self, v: Self::V, out: &mut [f16]);
-    /// Writes whole numbers in -128..=127 to the first elements of `out`.
+    /// Writes integers in -128..=127 to the first elements of `out`.
     fn store_i8(self, v: Self::V, out: &mut [i8]);
     /// Writes the first elements of `out`, numbers of 16 bits, rounded to the nearest, ties to even.
     fn store_i16(self, v: Self::V, out: &mut [i16]);
@@ -74,7 +74,7 @@ pub trait Simd: Copy {
     fn pairs(self, a: Self::V, b: Self::V) -> Self::I;
     /// Writes the first elements of `out`, twice as many as there are lanes.
     fn store_pairs(self, x: Self::I, out: &mut [i16]);
-    /// 32-bit whole numbers, rounded.
+    /// 32-bit integers, rounded.
     fn numbers(self, x: Self::I) -> Self::V;
     /// `a + b`.
     fn add(self, a: Self::V, b: Self::V) -> Self::V;
@@ -98,7 +98,7 @@ pub trait Simd: Copy {
     fn copysign(self, a: Self::V, b: Self::V) -> Self::V;
     /// Without its fraction.
     fn trunc(self, a: Self::V) -> Self::V;
-    /// To the nearest whole number.
+    /// To the nearest integer.
     fn round(self, a: Self::V) -> Self::V;
     /// `a * 2^n` for whole `n` in -160..=130; with a NaN in `n` or `a`, NaN or anything.
     fn scale(self, a: Self::V, n: Self::V) -> Self::V;

@@ -8,7 +8,7 @@ use crate::kernels::attention::PAGE_LEN;
 /// Bytes of a block's units.
 const UNITS_BYTES: usize = PAGE_LEN * size_of::<f32>();
 
-/// Blocks of whole numbers.
+/// Blocks of integers.
 #[derive(Clone, Copy)]
 pub struct NextBlocks<'a> {
     /// The one that is multiplied next.
@@ -28,7 +28,7 @@ impl NextBlocks<'_> {
         }
     }
 
-    /// Fetches as much of their codes as two vectors of pairs are, `step` times as much behind the beginning.
+    /// Fetches as much of their codes as two vectors of pairs are, `step` times as much after the beginning.
     #[inline(always)]
     pub fn fetch_step<S: Simd>(self, simd: S, step: usize) {
         let bytes = 2 * S::LANES * size_of::<[i16; 2]>();

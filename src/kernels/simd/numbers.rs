@@ -133,7 +133,7 @@ fn tile<S: Simd, E: Element, const T: usize, const G: usize>(
         for g in 0..G {
             let column = &groups[g][c];
             if T == 1 && c.is_multiple_of(2) {
-                // Behind the last column of a group lies the next one, but what is read next is the first of the next `G`.
+                // After the last column of a group lies the next one, but what is read next is the first of the next `G`.
                 let ahead = if c + AHEAD < n_cols { AHEAD } else { AHEAD + (G - 1) * n_cols };
                 simd.prefetch_line(column, ahead * size_of::<[E; ROWS]>());
             }

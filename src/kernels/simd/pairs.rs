@@ -1,4 +1,4 @@
-//! The products of attention with keys and values in whole numbers ([`KvBlock::I16`](crate::kernels::KvBlock::I16)), whose pairs
+//! The products of attention with keys and values in integers ([`KvBlock::I16`](crate::kernels::KvBlock::I16)), whose pairs
 //! are multiplied and added up in one go. Queries, and the weights of a page's values, are rounded as keys and values are. Sums
 //! are exact: they fit 32 bits as [`crate::kernels::scalar::whole`] says, those of values because weights are small (see [`ALL`]).
 #![forbid(unsafe_code)]
@@ -13,7 +13,7 @@ use super::whole::{narrow_i16, unit_of_query};
 use crate::kernels::AttnTile;
 use crate::kernels::attention::{HALF, I16_PIECE, MAX_QUERIES, PAGE_LEN};
 
-/// What the weights of a page, times their values' units, add up to as whole numbers, but for rounding: none has more than 16 bits,
+/// What the weights of a page, times their values' units, add up to as integers, but for rounding: none has more than 16 bits,
 /// and all together, times 2^15, are less than 2^31.
 const ALL: f32 = 32_000.0;
 /// If they are together less than this they are rounded more coarsely.

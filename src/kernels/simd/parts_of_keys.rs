@@ -10,7 +10,7 @@ use crate::kernels::{HeadDims, KvBlock};
 /// Components that are laid out at a time.
 const COLUMNS: usize = 4;
 
-/// The values that lie in `keys`, in `block`, as numbers or as whole numbers with the keys' units.
+/// The values that lie in `keys`, in `block`, as numbers or as integers with the keys' units.
 #[inline(always)]
 pub fn values_of<'a, S: Simd>(
     simd: S,

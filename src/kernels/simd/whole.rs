@@ -1,4 +1,4 @@
-//! Heads' vectors as whole numbers, with the same bits as [the definition](crate::kernels::scalar::whole).
+//! Heads' vectors as integers, with the same bits as [the definition](crate::kernels::scalar::whole).
 #![forbid(unsafe_code)]
 
 use super::Simd;

@@ -1,4 +1,4 @@
-//! Products with numbers as whole numbers of 16 bits, with the same bits as [the definition](crate::kernels::scalar::wide).
+//! Products with numbers as 16-bit integers, with the same bits as [the definition](crate::kernels::scalar::wide).
 #![forbid(unsafe_code)]
 
 use bytemuck::Pod;

@@ -233,7 +233,7 @@ fn tiles_agree_with_the_formula() {
 }
 
 fn check_shapes(kernels: &Kernels, q: &[f32], pages: &[u32], (k, v): (&Store, &Store), dim: usize) {
-    // What is multiplied with whole numbers is rounded to such.
+    // What is multiplied with integers is rounded to such.
     let rounded = kernels.isa != Isa::Scalar && [k, v].iter().any(|store| store.kv_type == KvType::I16);
     let shapes = [(1, 1, 0), (3, 1, 31), (3, 5, 30), (4, 1, 1000), (1, 48, 20), (8, 7, CHUNK_LEN - 3)];
     for (group, n_tokens, position) in shapes {
@@ -357,7 +357,7 @@ fn infinite_values_beyond_a_window_are_hidden() {
     }
 }
 
-/// A key or a value that is no number, among whole numbers, has no part in what queries before it see.
+/// A key or a value that is no number, among integers, has no part in what queries before it see.
 #[test]
 fn what_has_no_unit_is_seen_by_those_behind_it_only() {
     let (dim, pages) = (48, [0, 1]);

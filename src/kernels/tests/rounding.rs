@@ -23,7 +23,7 @@ fn rounding_to_bytes_is_that_of_the_format() {
     }
 }
 
-/// The unit and the whole numbers of `x`.
+/// The unit and the integers of `x`.
 fn whole(kernels: &Kernels, x: &[f32]) -> (f32, Vec<i16>) {
     let (unit, mut codes) = ((kernels.unit_i16)(x), vec![7; x.len()]);
     (kernels.narrow_i16)(x, unit, &mut codes);

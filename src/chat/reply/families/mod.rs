@@ -50,18 +50,18 @@ pub(super) struct Calls {
     pub is_bare: bool,
     /// Whether replies are messages with headers.
     pub has_channels: bool,
-    /// Whether prompts have the first mark already, so that a reply begins behind it.
+    /// Whether prompts have the first mark already, so that a reply begins after it.
     pub is_begun: bool,
     /// Marks that say nothing, around answers.
     pub silent: &'static [&'static str],
     /// How calls are written, for a grammar.
     pub shape: Shape,
-    /// Makes a reader of what stands behind the mark of that number.
+    /// Makes a reader of what follows the mark of that number.
     pub reader: fn(Option<usize>) -> Box<dyn Reader>,
 }
 
 impl Calls {
-    /// What a grammar begins behind: the mark of calls.
+    /// What a grammar begins after: the mark of calls.
     pub(super) fn trigger(&self) -> &'static str {
         self.opens.first().copied().unwrap_or_default()
     }

@@ -12,9 +12,9 @@ use super::{Arguments, CUT, Reader, Step, take_key, take_name};
 pub(in super::super) struct Braces {
     /// What stands before the name.
     pub before: &'static str,
-    /// The mark behind the call.
+    /// The mark after the call.
     pub close: &'static str,
-    /// What stands before and behind a string.
+    /// What stands before and after a string.
     pub quote: &'static str,
 }
 
@@ -55,7 +55,7 @@ impl BraceReader {
         }
     }
 
-    /// Reads the text of a value up to the comma or the brace behind it, which is given.
+    /// Reads the text of a value up to the comma or the brace after it, which is given.
     fn value_end(&mut self, input: &mut Input<'_>) -> Result<Option<char>, String> {
         loop {
             if self.in_string {

@@ -32,7 +32,7 @@ enum At {
         name: String,
         walk: Option<Walk>,
     },
-    /// Behind a call's arguments.
+    /// After a call's arguments.
     CallEnd,
 }
 
@@ -108,7 +108,7 @@ fn is_end(c: char) -> bool {
     c.is_whitespace() || c == '<'
 }
 
-/// The first word, up to white space, a mark or a recipient, and what is behind it.
+/// The first word, up to white space, a mark or a recipient, and what follows it.
 fn word(text: &str) -> (&str, &str) {
     let marks = [CHANNEL, CONSTRAIN, RECIPIENT];
     let ends =
@@ -138,7 +138,7 @@ impl Harmony {
         match self.run(input, sink) {
             Ok(()) => Step::More,
             Err(reason) => {
-                // Behind a header without a message comes another one.
+                // After a header without a message comes another one.
                 let next = if matches!(self.at, At::Start) { At::Start } else { At::Text };
                 let name = match std::mem::replace(&mut self.at, next) {
                     At::Call { name, .. } => Some(name),

@@ -27,7 +27,7 @@ pub(super) enum Step {
     Broken(Option<String>, String),
 }
 
-/// Reads calls from behind the mark that opens them.
+/// Reads calls after the mark that opens them.
 pub(super) trait Reader: std::fmt::Debug + Send {
     /// Reads on. When the input is the last one, whatever is missing is missing for good.
     fn read(&mut self, input: &mut Input<'_>, sink: &mut Sink) -> Step;

@@ -33,7 +33,7 @@ pub(in super::super) struct Named {
     /// What begins a call inside a section of calls, and what ends the section; both empty where there are none.
     pub item: &'static str,
     pub close: &'static str,
-    /// The parts of a call behind what begins it.
+    /// The parts of a call after what begins it.
     pub parts: &'static [Part],
 }
 
@@ -52,7 +52,7 @@ pub(in super::super) struct NamedReader {
 }
 
 impl NamedReader {
-    /// `in_call`: behind the mark of a call, not of a section.
+    /// `in_call`: after the mark of a call, not of a section.
     pub(in super::super) fn new(spec: Named, in_call: bool) -> NamedReader {
         NamedReader {
             spec,

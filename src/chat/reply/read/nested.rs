@@ -17,11 +17,11 @@ use super::{Arguments, CUT, Reader, Step, take_name};
 pub(in super::super) struct Nested {
     /// Before every tag.
     pub mark: &'static str,
-    /// The tag before a call's name, what ends the name, and the tag behind the call; behind the marks.
+    /// The tag before a call's name, what ends the name, and the tag after the call; after the marks.
     pub call: &'static str,
     pub name_end: &'static str,
     pub call_end: &'static str,
-    /// The tag behind all calls.
+    /// The tag after all calls.
     pub close: &'static str,
 }
 
@@ -37,7 +37,7 @@ struct Node {
 enum At {
     /// Before the mark of a call, or of the end of all.
     Call,
-    /// Behind it.
+    /// After it.
     CallTag,
     Name,
     /// Before the mark of an argument, or of the call's end.
@@ -45,7 +45,7 @@ enum At {
     KeyTag,
     /// In a value, before the next mark.
     Text,
-    /// Behind it, in a tag that closes or opens.
+    /// After it, in a tag that closes or opens.
     Tag,
     Closing,
     Opening,

@@ -9,7 +9,7 @@ use super::{CUT, Reader, Step};
 /// What is around the objects.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct Objects {
-    /// The mark behind the calls; empty where there is none.
+    /// The mark after the calls; empty where there is none.
     pub close: &'static str,
     /// Whether the calls lie in an array.
     pub list: List,

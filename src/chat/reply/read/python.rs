@@ -29,7 +29,7 @@ enum Within {
     Plain,
     String(char),
     Escape(char),
-    /// Behind a quotation mark, which ends the string if what follows allows it.
+    /// After a quotation mark, which ends the string if what follows allows it.
     Behind(char),
 }
 
@@ -72,7 +72,7 @@ impl PythonReader {
         Ok(())
     }
 
-    /// Reads the text of a value up to the comma or the parenthesis behind it, which is given and stays.
+    /// Reads the text of a value up to the comma or the parenthesis after it, which is given and stays.
     fn value_end(&mut self, input: &mut Input<'_>) -> Result<Option<char>, String> {
         let rest = input.rest();
         let (mut n, mut end) = (rest.len(), None);

@@ -17,7 +17,7 @@ pub(in super::super) struct Tagged {
     pub call: &'static str,
     /// What ends the name.
     pub name_end: &'static [&'static str],
-    /// What ends more that stands behind the name; empty where nothing does.
+    /// What ends more that stands after the name; empty where nothing does.
     pub name_rest: &'static str,
     /// Before an argument's name.
     pub key: &'static str,
@@ -25,13 +25,13 @@ pub(in super::super) struct Tagged {
     pub key_end: &'static [&'static str],
     /// Between name and value, if something is.
     pub value: &'static str,
-    /// Behind a value.
+    /// After a value.
     pub value_end: &'static str,
-    /// Behind the call; empty where the end of the section is that.
+    /// After the call; empty where the end of the section is that.
     pub call_end: &'static str,
-    /// Behind all calls.
+    /// After all calls.
     pub close: &'static str,
-    /// Whether a line break before and behind a value is the template's.
+    /// Whether a line break before and after a value is the template's.
     pub is_padded: bool,
     /// Whether which of `key_end` it is says that the value is a string (the first) or not (the others).
     pub is_typed: bool,
@@ -54,10 +54,10 @@ enum At {
     BeforeValue,
     ValueStart,
     Value,
-    /// Inside `<![CDATA[`, and behind its end.
+    /// Inside `<![CDATA[`, and after its end.
     Wrapped,
     WrappedEnd,
-    /// Behind what may be the mark that ends the value.
+    /// After what may be the mark that ends the value.
     ValueEnd,
 }
 
@@ -73,16 +73,16 @@ pub(in super::super) struct TaggedReader {
     value: String,
     /// A line break that belongs to the value if more of it follows.
     newline: bool,
-    /// The mark that may end the value, and the white space behind it.
+    /// The mark that may end the value, and the white space after it.
     held: String,
     arguments: Arguments,
     n_done: usize,
-    /// How much stands behind the name.
+    /// How much stands after the name.
     n_rest: usize,
 }
 
 impl TaggedReader {
-    /// `in_call`: behind the mark before a name.
+    /// `in_call`: after the mark before a name.
     pub(in super::super) fn new(spec: Tagged, in_call: bool) -> TaggedReader {
         TaggedReader {
             spec,

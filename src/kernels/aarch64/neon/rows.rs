@@ -13,7 +13,7 @@ pub fn transpose(rows: &Rows<'_>, at: usize, out: &mut [u8]) {
     transpose_runs(rows, at, out, |bytes, row_bytes, runs| unsafe { whole_runs(bytes, row_bytes, runs) });
 }
 
-/// Sixteen bytes of sixteen rows, each `row_bytes` behind the one before, for each run.
+/// Sixteen bytes of sixteen rows, each `row_bytes` after the one before, for each run.
 #[target_feature(enable = "neon")]
 fn whole_runs(bytes: &[u8], row_bytes: usize, runs: &mut [[u8; RUN]]) {
     let end = row_bytes.saturating_mul(15).saturating_add(16 * runs.len());

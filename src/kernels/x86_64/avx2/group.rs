@@ -88,7 +88,7 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// Fetches what lies so far behind some bytes of the group into the second cache: the lines that begin there, so that none of a
+    /// Fetches what lies so far after some bytes of the group into the second cache: the lines that begin there, so that none of a
     /// group is left out, and none fetched twice.
     #[inline]
     #[target_feature(enable = "avx2,fma,f16c")]

@@ -57,7 +57,7 @@ struct Block {
 /// Eight values.
 type Point = [u8; 8];
 
-/// 32 values: those of four points, one behind the other.
+/// 32 values: those of four points, one after another.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 fn together([a, b, c, d]: [Point; 4]) -> __m256i {
@@ -85,7 +85,7 @@ fn bytes<const N: usize>(values: [i8; N]) -> [u8; N] {
     values.map(i8::cast_unsigned)
 }
 
-/// One module per format: how a block is read, and the part of the unit that values are whole numbers of.
+/// One module per format: how a block is read, and the part of the unit that values are integers of.
 macro_rules! format {
     ($name:ident, $factor:literal, |$block:ident, $g:ident| $piece:expr, |$scaled:ident, $h:ident| $scale:expr, |$of:ident| $unit:expr) => {
         mod $name {

@@ -22,7 +22,7 @@ pub fn fetch_next_rows(bytes: &[u8], row_bytes: usize, i: usize) {
     }
 }
 
-/// Sixteen bytes of sixteen rows, each `row_bytes` behind the one before, for each run.
+/// Sixteen bytes of sixteen rows, each `row_bytes` after the one before, for each run.
 #[target_feature(enable = "avx2")]
 fn whole_runs(bytes: &[u8], row_bytes: usize, runs: &mut [[u8; RUN]]) {
     let end = row_bytes.saturating_mul(15).saturating_add(16 * runs.len());

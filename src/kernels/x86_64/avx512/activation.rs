@@ -57,7 +57,7 @@ fn quantize_run(x: &[f32; LANES * Q8Block::LEN], out: &mut [Q8Block; LANES]) -> 
         }
         columns[half * LANES..][..LANES].copy_from_slice(&transposed(&rows));
     }
-    // Magnitudes are in the order of their bits, those of numbers that are none behind all others.
+    // Magnitudes are in the order of their bits, those of numbers that are none after all others.
     let mut max = _mm512_setzero_si512();
     for column in columns {
         max = _mm512_max_epu32(max, _mm512_castps_si512(_mm512_abs_ps(column)));

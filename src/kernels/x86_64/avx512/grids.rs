@@ -213,7 +213,7 @@ fn odd(scales: __m512i) -> __m512 {
     _mm512_cvtepi32_ps(_mm512_add_epi32(twice, _mm512_set1_epi32(1)))
 }
 
-/// One module per format, as those of [`super::formats`]: its packing, the parts that values are whole numbers of, the codes of a
+/// One module per format, as those of [`super::formats`]: its packing, the parts that values are integers of, the codes of a
 /// piece, and its scale or those of its halves.
 macro_rules! grid {
     ($name:ident, $packing:expr, $parts:literal, $lines:literal, |$codes:ident| $read:expr, |$scales:ident| $read_scales:expr) => {

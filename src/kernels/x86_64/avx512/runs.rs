@@ -79,7 +79,7 @@ macro_rules! products {
                         2 => add_tile::<2>(run, n, x, now),
                         _ => add_tile::<1>(run, n, x, now),
                     }
-                    // The last vector has fewer blocks than `n` behind the first of the run.
+                    // The last vector has fewer blocks than `n` after the first of the run.
                     (x, out) = (x.get(vectors * n..).unwrap_or_default(), rest);
                 }
             }
