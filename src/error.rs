@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_told_as_far_as_they_are_few() {
+    fn sizes_are_listed_as_far_as_they_are_few() {
         assert_eq!(sizes(&[1, 2]), "[1, 2]");
         assert_eq!(sizes(&[1; 9]), "of 9 dimensions");
     }

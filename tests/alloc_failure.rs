@@ -661,8 +661,8 @@ fn every_fault_of_scores(file: &[u8]) {
             if status != EMBER_OK {
                 return status;
             }
-            let behind = scores[2..].as_mut_ptr();
-            c!(ember_rerank(context, query, 3, from, lengths, 2, null(), behind, 2, &mut n))
+            let tail = scores[2..].as_mut_ptr();
+            c!(ember_rerank(context, query, 3, from, lengths, 2, null(), tail, 2, &mut n))
         });
         (status, hit, if status == EMBER_OK { digest(&scores, |x| x.to_bits().into()) } else { 0 })
     });

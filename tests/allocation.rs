@@ -111,7 +111,7 @@ fn samplers() -> [Sampler; 4] {
 }
 
 fn step(context: &mut Context, sampler: &mut Sampler, token: u32) -> u32 {
-    context.decode(Tokens::next(&[token])).expect("room");
+    context.decode(Tokens::next(&[token])).expect("free pages");
     sampler.sample(context.end_logits(0).expect("asked for")).expect("finite")
 }
 

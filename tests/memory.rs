@@ -55,7 +55,7 @@ fn contexts(model: &Arc<LoadedModel>) -> Vec<Context> {
     let mut contexts: Vec<Context> = (0..3).map(|_| context(model, &options)).collect();
     for context in &mut contexts {
         let spread: Vec<u32> = (0..60).map(|i| i * 800).collect();
-        context.decode(Tokens::next(&spread)).expect("room");
+        context.decode(Tokens::next(&spread)).expect("free pages");
     }
     contexts
 }

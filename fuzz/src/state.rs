@@ -57,10 +57,10 @@ fn context(which: usize, kv_type: KvType, keep_prefixes: bool, nested: bool) -> 
     };
     let mut context = Context::new(model(which), &options).unwrap_or_else(|e| panic!("{e}"));
     let ids: Vec<u32> = (0..40).map(|i| 3 + i % 13).collect();
-    context.decode(Tokens::next(&ids)).expect("room");
+    context.decode(Tokens::next(&ids)).expect("free pages");
     context.copy_sequence(0, 1, 35).expect("long enough");
     let tokens = Tokens { seqs: Some(&[1, 1]), ..Tokens::next(&[5, 6]) };
-    context.decode(tokens).expect("room");
+    context.decode(tokens).expect("free pages");
     if nested {
         context.copy_sequence(1, 2, 37).expect("all of it");
     }
@@ -187,5 +187,5 @@ pub fn run(bytes: &[u8]) {
         let (n_pages, n_free) = context.kv_pages();
         assert_eq!(n_pages, n_free, "pages of no sequence");
     }
-    context.decode(Tokens::next(&[3; 33])).expect("room");
+    context.decode(Tokens::next(&[3; 33])).expect("free pages");
 }

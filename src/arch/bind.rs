@@ -13,7 +13,7 @@ use super::{ModelInfo, dense, head};
 use crate::backend::{Backend, WeightRole, WeightSource};
 use crate::error::{Error, Result};
 use crate::gguf::{Array, Gguf, Metadata, TensorInfo, Value};
-use crate::memory::room_for;
+use crate::memory::with_capacity;
 use crate::nn::linear::Linear;
 use crate::nn::norm::{NormKind, NormLayer};
 use crate::quant::{FORMATS, Format};
@@ -373,7 +373,7 @@ impl<'a, B: Backend> Binder<'a, B> {
             )));
         };
         self.used.insert(&t.name);
-        let mut out: Vec<f32> = room_for(n_rows * n_cols, "a table of numbers")?;
+        let mut out: Vec<f32> = with_capacity(n_rows * n_cols, "a table of numbers")?;
         out.resize(n_rows * n_cols, 0.0);
         (format.dequantize)(self.gguf.tensor_bytes(t), &mut out);
         Ok(out)

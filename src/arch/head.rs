@@ -4,7 +4,7 @@
 use super::ModelInfo;
 use crate::error::{Error, Result};
 use crate::gguf::{Gguf, ScoreActivation, TensorInfo};
-use crate::memory::room_for;
+use crate::memory::with_capacity;
 use crate::quant::Format;
 
 const DENSE: &str = "cls.weight";
@@ -140,7 +140,7 @@ impl TextHead {
         let table = gguf.tensor("output.weight").or_else(|| gguf.tensor("token_embd.weight"));
         let table =
             table.ok_or_else(|| Error::Format("the tensor \"token_embd.weight\" is missing".into()))?;
-        let mut weight = room_for(tokens.len() * info.n_embd, "the head")?;
+        let mut weight = with_capacity(tokens.len() * info.n_embd, "the head")?;
         for &(token, _) in tokens {
             weight.extend(rows(gguf, table, &[info.n_embd, info.n_vocab], token as usize, 1)?);
         }
@@ -165,7 +165,7 @@ impl TextHead {
             self.out.forward(hidden, out);
             return Ok(());
         };
-        let mut inner: Vec<f32> = room_for(hidden.len(), "the head")?;
+        let mut inner: Vec<f32> = with_capacity(hidden.len(), "the head")?;
         inner.resize(hidden.len(), 0.0);
         dense.forward(hidden, &mut inner);
         inner.iter_mut().for_each(|x| *x = libm::tanh(f64::from(*x)) as f32);
@@ -221,7 +221,7 @@ fn rows(gguf: &Gguf, tensor: &TensorInfo, dims: &[usize], first: usize, n: usize
     let row_bytes = dims[0] / info.block_len * info.block_bytes;
     let bytes = gguf.tensor_bytes(tensor).get(first * row_bytes..(first + n) * row_bytes);
     let bytes = bytes.ok_or_else(|| Error::InvalidArgument(format!("there is no row {first}")))?;
-    let mut out: Vec<f32> = room_for(n * dims[0], "the head that scores texts")?;
+    let mut out: Vec<f32> = with_capacity(n * dims[0], "the head that scores texts")?;
     out.resize(n * dims[0], 0.0);
     (info.dequantize)(bytes, &mut out);
     Ok(out)

@@ -19,10 +19,10 @@ pub struct Buckets {
 
 impl Buckets {
     /// The bucket of a key `distance` before the query, or after it.
-    fn of(self, distance: usize, behind: bool) -> usize {
+    fn of(self, distance: usize, after: bool) -> usize {
         let n = if self.both_ways { self.n / 2 } else { self.n };
-        let first = if self.both_ways && behind { n } else { 0 };
-        let distance = if !self.both_ways && behind { 0 } else { distance };
+        let first = if self.both_ways && after { n } else { 0 };
+        let distance = if !self.both_ways && after { 0 } else { distance };
         let exact = n / 2;
         if distance < exact {
             return first + distance;
@@ -59,11 +59,11 @@ mod tests {
     /// Where buckets begin in `transformers` (`T5Attention._relative_position_bucket`).
     #[test]
     fn buckets_begin_where_those_of_the_reference_do() {
-        let starts = |n: usize, max_distance: usize, both_ways: bool, behind: bool| {
+        let starts = |n: usize, max_distance: usize, both_ways: bool, after: bool| {
             let buckets = Buckets { n, max_distance, both_ways };
             let mut found = Vec::<(usize, usize)>::new();
-            for distance in usize::from(behind)..1200 {
-                let bucket = buckets.of(distance, behind);
+            for distance in usize::from(after)..1200 {
+                let bucket = buckets.of(distance, after);
                 if found.last().is_none_or(|last| last.0 != bucket) {
                     found.push((bucket, distance));
                 }

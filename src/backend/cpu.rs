@@ -226,8 +226,8 @@ impl Backend for CpuBackend {
             KvRows::New { group, k, v } => {
                 args.kv.append(self.kernels, args.layer, &self.pass.groups[group].slots, (k, v));
             }
-            KvRows::Moved { from, to, turn } => {
-                args.kv.relocate(self.kernels, args.layer, (from, to), turn, &mut self.row);
+            KvRows::Moved { from, to, rotation } => {
+                args.kv.relocate(self.kernels, args.layer, (from, to), rotation, &mut self.row);
             }
         }
     }

@@ -193,7 +193,7 @@ pub struct GatedMatmul<'a, B: Backend> {
     /// `[n, n_rows]`.
     pub out: &'a mut B::Buffer,
     /// Room for as many elements as in `out`; what is there afterwards is of no use.
-    pub room: &'a mut B::Buffer,
+    pub scratch: &'a mut B::Buffer,
 }
 
 /// Arguments of [`Backend::rms_norm`] and [`Backend::layer_norm`].
@@ -263,13 +263,13 @@ pub enum KvRows<'a, B: Backend> {
         /// And the slot it goes to, see [`PageTables::slots`].
         to: &'a [u32],
         /// How the keys of all rows are turned on the way, in f32, to be rounded again; `None`: not at all.
-        turn: Option<Turn<'a>>,
+        rotation: Option<Rotation<'a>>,
     },
 }
 
 /// A rotation of the pairs of a head, the same for all heads.
 #[derive(Debug, Clone, Copy)]
-pub struct Turn<'a> {
+pub struct Rotation<'a> {
     /// Cosine of each pair's angle; elements from twice their number on stay as they are.
     pub cos: &'a [f32],
     /// Sine of each pair's angle.
@@ -436,11 +436,11 @@ pub trait Backend: Send + Sized + 'static {
     /// `out = act(x · gateᵀ) · (x · upᵀ)`: the first half of a gated feed-forward block. A backend may compute it piece by
     /// piece.
     fn gated_matmul(&mut self, args: GatedMatmul<'_, Self>) {
-        let GatedMatmul { x, n, gate, up, n_rows, activation, out, room } = args;
+        let GatedMatmul { x, n, gate, up, n_rows, activation, out, scratch } = args;
         let products =
-            &mut [Product { weight: gate, out: &mut *out }, Product { weight: up, out: &mut *room }];
+            &mut [Product { weight: gate, out: &mut *out }, Product { weight: up, out: &mut *scratch }];
         self.matmul_many(x, n, products);
-        self.act_mul(activation, out, room, n * n_rows);
+        self.act_mul(activation, out, scratch, n * n_rows);
     }
     /// `gate = act(gate) · up` for the first `len` elements.
     fn act_mul(&mut self, activation: Activation, gate: &mut Self::Buffer, up: &Self::Buffer, len: usize);

@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_behind_or_else_the_first() {
+    fn the_next_page_or_else_the_first() {
         for n in [0, 1, 63, 64, 65, 128, 130] {
             let mut pool = Pool::new(n, None).expect("memory");
             let all: Vec<u32> = std::iter::from_fn(|| pool.take(None)).collect();

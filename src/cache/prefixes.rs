@@ -136,7 +136,7 @@ impl Prefixes {
     }
 
     /// The node that has `page`, if there is one, and after which nodes it cannot go: those first.
-    pub fn behind(&self, page: u32) -> Vec<u32> {
+    pub fn descendants(&self, page: u32) -> Vec<u32> {
         let nodes = || (0u32..).zip(&self.nodes).filter_map(|(id, node)| Some((id, node.as_ref()?)));
         let mut found: Vec<u32> =
             nodes().filter(|(_, node)| node.page == Some(page)).map(|(id, _)| id).collect();

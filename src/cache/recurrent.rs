@@ -165,13 +165,13 @@ impl Recurrent {
             return;
         }
         let first_ahead = planned - n_ahead;
-        let room = self.most_ahead(seq);
+        let most = self.most_ahead(seq);
         let (first, step) = match n_ahead {
             0 => {
                 // Where they would be too many they are further apart.
                 let n_within = |distance: usize| (planned - 1) / distance - len / distance;
                 let mut distance = self.distance;
-                while n_within(distance) > (self.n_snapshots / 2).min(room) {
+                while n_within(distance) > (self.n_snapshots / 2).min(most) {
                     distance = distance.saturating_mul(2);
                 }
                 ((len / distance + 1) * distance, distance)
@@ -180,7 +180,7 @@ impl Recurrent {
         };
         let s = &mut self.sequences[seq];
         s.next = self.slots.take();
-        for at in (first..planned).step_by(step).take(room) {
+        for at in (first..planned).step_by(step).take(most) {
             let Some(slot) = self.slots.take() else { break };
             s.copies.push((at, slot));
             self.n_copies += 1;

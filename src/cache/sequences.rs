@@ -307,7 +307,7 @@ impl Sequences {
     fn settle(&mut self, i: usize) {
         self.keep_prefix(i);
         self.keep_states(i);
-        self.give_back_behind(i);
+        self.give_back_passed(i);
     }
 
     /// The call under way failed: its tokens and pages are given back.

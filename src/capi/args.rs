@@ -159,7 +159,7 @@ pub unsafe fn copy_out<T: Copy>(
 ) -> Result<()> {
     let n = data.len();
     // SAFETY: forwarded.
-    let needed = unsafe { room(n, buffer, capacity, needed, arg) }?;
+    let needed = unsafe { check_capacity(n, buffer, capacity, needed, arg) }?;
     if n > 0 {
         // SAFETY: the buffer is not NULL, aligned, and has room by the caller's promise; it cannot overlap `data`,
         // which is Ember's own.
@@ -173,7 +173,7 @@ pub unsafe fn copy_out<T: Copy>(
 ///
 /// # Safety
 /// As [`copy_out`].
-pub unsafe fn room<T>(
+pub unsafe fn check_capacity<T>(
     n: usize,
     buffer: *mut T,
     capacity: usize,
@@ -342,11 +342,11 @@ macro_rules! fill {
 }
 
 /// Checks that the caller's buffer is large enough, before the work.
-macro_rules! needs_room {
+macro_rules! needs_capacity {
     ($n:expr, $buffer:ident, $capacity:ident, $needed:ident) => {{
         let n = $n;
         // SAFETY: as for `fill!`.
-        unsafe { $crate::capi::args::room(n, $buffer, $capacity, $needed, stringify!($buffer)) }?
+        unsafe { $crate::capi::args::check_capacity(n, $buffer, $capacity, $needed, stringify!($buffer)) }?
     }};
 }
 
@@ -376,6 +376,6 @@ macro_rules! optional_struct {
 }
 
 pub(super) use {
-    array, fill, fill_struct, free_handle, handle, lasting_array, needs_room, optional_array,
+    array, fill, fill_struct, free_handle, handle, lasting_array, needs_capacity, optional_array,
     optional_output, optional_struct, output, output_struct, text, texts,
 };

@@ -58,8 +58,8 @@ fn add_file(options: &mut FimOptions, name: &str, text: &str) -> Result<()> {
         return Err(Error::InvalidArgument(format!("there may be {MOST_FILES} files at most")));
     }
     let file = (copied_text(name, "the name of a file")?, copied_text(text, "the text of a file")?);
-    let room = options.others.try_reserve(1);
-    room.map_err(|_| Error::NoMemory("no memory for one more file".into()))?;
+    let reserved = options.others.try_reserve(1);
+    reserved.map_err(|_| Error::NoMemory("no memory for one more file".into()))?;
     check_memory()?;
     options.others.push(file);
     Ok(())

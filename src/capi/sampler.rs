@@ -78,7 +78,7 @@ pub(super) fn effective(seed: u64) -> u64 {
 
 pub(super) fn push(sampler: &Exclusive<Sampler>, stage: Stage) -> Result<()> {
     let mut sampler = sampler.lock("sampler")?;
-    sampler.check_room()?;
+    sampler.check_capacity()?;
     let mut longer = sampler.try_clone()?;
     longer.push(stage)?;
     // What there was only the reserve for must not stay.

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_void};
 
-use super::args::{UserData, array, handle, needs_room, output, text};
+use super::args::{UserData, array, handle, needs_capacity, output, text};
 use super::context::{ContextState, ember_context};
 use super::error::ember_error;
 use super::guard::{guard, host};
@@ -213,7 +213,7 @@ pub unsafe extern "C" fn ember_context_state_save(
     guard(err, || {
         let state = handle!(context).lock("context")?;
         let len = state.context.state_len(which(sequence))? as usize;
-        let n_needed = needs_room!(len, buffer, capacity, n_needed);
+        let n_needed = needs_capacity!(len, buffer, capacity, n_needed);
         save(&state.context, which(sequence), buffer)?;
         n_needed.set(len)
     })

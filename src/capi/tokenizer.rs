@@ -29,8 +29,8 @@ pub struct TokenizerObject {
 impl TokenizerObject {
     /// The tokenizer, to encode a text of `n_bytes`. `NoMemory` when the system has too little for that.
     pub(super) fn for_text(&self, n_bytes: usize) -> Result<&Tokenizer> {
-        let room = n_bytes.saturating_mul(self.tokenizer.room_per_byte());
-        expect_room(room, "tokenizing a text of this length")?;
+        let n_needed = n_bytes.saturating_mul(self.tokenizer.memory_per_byte());
+        expect_room(n_needed, "tokenizing a text of this length")?;
         Ok(&self.tokenizer)
     }
 }

@@ -21,7 +21,7 @@ use jinja::value::{Dict, Value};
 /// Bytes of memory that a rendering usually takes for JSON text that it is given, and that reading it takes at most: for each
 /// byte, its text parsed, put together with others, copied by filters, and the result; and what elements, entries, lists
 /// and objects take however short they are, counted by the characters that begin or separate them.
-pub fn room(json: &str) -> usize {
+pub fn memory_needed(json: &str) -> usize {
     json.bytes().fold(json.len().saturating_mul(16), |sum, byte| {
         sum.saturating_add(match byte {
             b'[' | b'{' => 128,
@@ -33,7 +33,7 @@ pub fn room(json: &str) -> usize {
 }
 
 /// Bytes of memory that compiling a template takes at most.
-pub fn template_room(source: &str) -> usize {
+pub fn template_memory(source: &str) -> usize {
     source.len().min(jinja::MOST_BYTES) * 384
 }
 

@@ -34,7 +34,7 @@ use std::sync::Arc;
 use llguidance::Matcher;
 
 use crate::error::{Error, Result};
-use crate::memory::room_for;
+use crate::memory::with_capacity;
 use crate::threads;
 pub use options::{ConstraintOptions, Grammar, Limits, Trigger};
 pub use run::{Mask, Progress, Run};
@@ -117,7 +117,7 @@ thread_local! {
 /// the C library ends the process when there is no memory to remember that.
 fn check_thread() -> Result<()> {
     if !IS_READY.get() {
-        room_for::<u8>(1 << 16, "what constraints keep for a thread")?;
+        with_capacity::<u8>(1 << 16, "what constraints keep for a thread")?;
         IS_READY.set(true);
     }
     Ok(())

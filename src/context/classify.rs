@@ -32,7 +32,7 @@ const ANSWERS: [&str; 2] = ["yes", "no"];
 struct Template<'t> {
     before: &'t str,
     between: &'t str,
-    behind: &'t str,
+    after: &'t str,
     document_first: bool,
 }
 
@@ -50,7 +50,7 @@ impl<'t> Template<'t> {
         Ok(Template {
             before: &text[..first.start],
             between: &text[first.end..second.start],
-            behind: &text[second.end..],
+            after: &text[second.end..],
             document_first,
         })
     }
@@ -65,15 +65,15 @@ impl<'t> Template<'t> {
     ) -> Result<Vec<u32>> {
         let (first, second) = if self.document_first { (document, query) } else { (query, document) };
         let head = [(self.before, true), (first, false), (self.between, true), (second, false)];
-        let all = [head[0], head[1], head[2], head[3], (self.behind, true)];
+        let all = [head[0], head[1], head[2], head[3], (self.after, true)];
         let mut tokens = tokenizer.encode_parts(&all)?;
         let Some(most) = most.filter(|&most| tokens.len() > most && !self.document_first) else {
             return Ok(tokens);
         };
         // What follows the document begins with a control token, so that it has the same tokens alone.
-        let behind = tokenizer.encode_parts(&[(self.behind, true)])?;
-        tokens.truncate(most.saturating_sub(behind.len()));
-        tokens.extend(behind);
+        let after = tokenizer.encode_parts(&[(self.after, true)])?;
+        tokens.truncate(most.saturating_sub(after.len()));
+        tokens.extend(after);
         Ok(tokens)
     }
 }

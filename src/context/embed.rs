@@ -401,9 +401,9 @@ impl Context {
             let seconds = seconds.map(|seconds| &seconds[done..]);
             done += self.gather(&texts[done..], seconds, most, &mut group);
             let n_rows: usize = group.spans.iter().map(|span| pooling.n_rows(span.len)).sum();
-            let (rows, behind) = std::mem::take(&mut rest).split_at_mut(n_rows * n_embd);
+            let (rows, tail) = std::mem::take(&mut rest).split_at_mut(n_rows * n_embd);
             outcome = self.run_group(&mut group, pooling, rows);
-            rest = behind;
+            rest = tail;
             for (i, lent) in group.lent.iter_mut().enumerate() {
                 self.sequences.give_back(i, lent);
             }
@@ -436,8 +436,8 @@ impl Context {
             let text = &text[..text.len().min(most)];
             let fits = group.ids.len() + text.len() <= self.options.n_batch;
             let groups = 0..self.sequences.n_groups();
-            let has_room = |g: usize| self.n_pages(g, text) <= self.sequences.n_free(g);
-            if i > 0 && !(fits && groups.clone().all(has_room)) {
+            let has_pages = |g: usize| self.n_pages(g, text) <= self.sequences.n_free(g);
+            if i > 0 && !(fits && groups.clone().all(has_pages)) {
                 return i;
             }
             for g in groups {

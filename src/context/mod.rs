@@ -451,7 +451,7 @@ impl Context {
     }
 
     /// Whether there are pages enough for all of `growing`, sequences that grow to so many tokens, `n_batch` of them at a time.
-    pub fn has_room(&self, growing: impl Iterator<Item = (u32, usize)> + Clone) -> bool {
+    pub fn has_free_pages(&self, growing: impl Iterator<Item = (u32, usize)> + Clone) -> bool {
         (0..self.sequences.n_groups()).all(|group| {
             let more = growing.clone().map(|(seq, n)| self.sequences.n_more_pages(group, seq, n));
             more.sum::<usize>() <= self.sequences.n_free(group)

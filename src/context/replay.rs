@@ -19,7 +19,7 @@ impl Context {
             let seq = tokens.seqs.map_or(0, |seqs| seqs[i]);
             // A sequence that is not there is refused when the call is planned.
             while self.n_past(seq).is_ok()
-                && let Some(at) = self.sequences.behind(seq)
+                && let Some(at) = self.sequences.replay_from(seq)
             {
                 self.replay(seq, at, watch)?;
             }

@@ -40,7 +40,7 @@ impl Context {
 
     fn replace_file(&self, seq: Option<u32>, path: &Path) -> Result<()> {
         let failed = |e: std::io::Error| Error::Io(format!("the state cannot be written: {e}"));
-        let path = &behind_links(path).map_err(failed)?;
+        let path = &follow_links(path).map_err(failed)?;
         if fs::metadata(path).is_ok_and(|old| !old.is_file()) {
             return Err(Error::Io(
                 "it is no file that could be replaced, but a folder, a pipe or a device".into(),
@@ -138,7 +138,7 @@ fn beside(path: &Path) -> io::Result<(File, PathBuf)> {
 }
 
 /// Where `path` leads: what is written to it is written there, whether that is there already or not.
-fn behind_links(path: &Path) -> io::Result<PathBuf> {
+fn follow_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..MOST_LINKS {
         match fs::canonicalize(&path) {
@@ -197,7 +197,7 @@ mod tests {
         link(folder.join("absolute").to_str().expect("UTF-8"), "c");
         link("gone/state", "d");
         link("loop", "loop");
-        let leads = |name: &str| behind_links(&folder.join(name));
+        let leads = |name: &str| follow_links(&folder.join(name));
         assert_eq!(leads("a").ok(), Some(folder.join("state")));
         assert_eq!(leads("b").ok(), Some(folder.join("absolute")));
         assert_eq!(leads("none").ok(), Some(folder.join("none")));

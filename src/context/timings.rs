@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_and_prompts_are_told_apart() {
+    fn steps_and_prompts_are_distinguished() {
         let mut timings = Timings::default();
         let ms = Duration::from_millis(1);
         timings.add_tokens(&Tokens::next(&[1]), ms);

@@ -131,8 +131,8 @@ impl Held {
             let at =
                 self.joints.binary_search_by_key(&(from.n_bytes + n_dropped), |joint| joint.n_bytes).ok()?;
             let to = self.joints[at];
-            let n_behind = self.text.len() - to.n_bytes;
-            let agrees = n_behind > 0 && self.agreement(to.n_bytes, rendered, from.n_bytes) == n_behind;
+            let n_after = self.text.len() - to.n_bytes;
+            let agrees = n_after > 0 && self.agreement(to.n_bytes, rendered, from.n_bytes) == n_after;
             (agrees && to.n_tokens > from.n_tokens).then_some((from, to))
         })
     }

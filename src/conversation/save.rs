@@ -130,17 +130,17 @@ fn are_boundaries(text: &[u8], places: &[u64]) -> bool {
 
 /// Bytes after their number.
 fn bytes<'b>(rest: &mut &'b [u8]) -> Option<&'b [u8]> {
-    let (n, behind) = rest.split_first_chunk::<8>()?;
-    let (bytes, behind) = behind.split_at_checked(usize::try_from(u64::from_le_bytes(*n)).ok()?)?;
-    *rest = behind;
+    let (n, tail) = rest.split_first_chunk::<8>()?;
+    let (bytes, tail) = tail.split_at_checked(usize::try_from(u64::from_le_bytes(*n)).ok()?)?;
+    *rest = tail;
     Some(bytes)
 }
 
 /// Numbers after their number.
 fn numbers(rest: &mut &[u8]) -> Option<Vec<u64>> {
-    let (n, behind) = rest.split_first_chunk::<8>()?;
+    let (n, tail) = rest.split_first_chunk::<8>()?;
     let n_bytes = usize::try_from(u64::from_le_bytes(*n)).ok()?.checked_mul(8)?;
-    let (list, behind) = behind.split_at_checked(n_bytes)?;
-    *rest = behind;
+    let (list, tail) = tail.split_at_checked(n_bytes)?;
+    *rest = tail;
     Some(list.as_chunks::<8>().0.iter().map(|n| u64::from_le_bytes(*n)).collect())
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::CallConstraints;
 use crate::chat::reply::{ReplyFormat, ReplyOptions, ReplyParser, ToolChoice, Tools};
-use crate::chat::{ChatInput, ChatTemplate, Guard, Rendered, room, template_room};
+use crate::chat::{ChatInput, ChatTemplate, Guard, Rendered, memory_needed, template_memory};
 use crate::constrain::Constraint;
 use crate::error::Result;
 use crate::memory::expect_room;
@@ -38,7 +38,7 @@ impl Template {
             Some(text) => (text, true),
             None => (model.chat_template(name, has_tools)?, false),
         };
-        expect_room(template_room(text), "a chat template of this length")?;
+        expect_room(template_memory(text), "a chat template of this length")?;
         let compiled = ChatTemplate::parse(text);
         let compiled = if is_own { compiled? } else { compiled.map_err(|e| e.within(model.name()))? };
         let roles: [(&str, RoleOf); 4] = [
@@ -100,7 +100,7 @@ impl Template {
         look: &dyn Fn() -> Result<()>,
     ) -> Result<Rendered> {
         let more = [&input.tools, &input.variables].into_iter().flatten();
-        let n_bytes = more.fold(room(messages), |sum, json| sum.saturating_add(room(json)));
+        let n_bytes = more.fold(memory_needed(messages), |sum, json| sum.saturating_add(memory_needed(json)));
         // With a guard all texts are there twice.
         let n_copies = if self.guard.is_some() { 2 } else { 1 };
         expect_room(n_bytes.saturating_mul(n_copies), "a conversation of this length")?;

@@ -179,7 +179,7 @@ impl Engine {
             e
         };
         self.shared.check_process()?;
-        self.shared.queue.lock().check_room().map_err(refused)?;
+        self.shared.queue.lock().check_capacity().map_err(refused)?;
         let generator = Generator::anywhere(&self.model, self.options.n_ctx, prompt, options)?;
         if generator.tokens().len() > self.options.n_ctx {
             return Err(Error::ContextFull(format!(

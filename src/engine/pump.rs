@@ -298,7 +298,7 @@ impl Pump {
             }
             let growing = self.active.iter().map(|a| (a.seq, a.job.n_next()));
             let growing = growing.chain([(seq, job.n_next())]);
-            if !self.active.is_empty() && !self.context.has_room(growing) {
+            if !self.active.is_empty() && !self.context.has_free_pages(growing) {
                 let _ = self.context.rewind(seq, 0);
                 job.leave();
                 queue.lock().put_back(job);
@@ -334,9 +334,9 @@ impl Pump {
             match outcome {
                 Ok(()) => break,
                 Err(Error::ContextFull(_)) if self.halve_pieces() => {}
-                Err(Error::ContextFull(_)) => self.make_room(queue, metrics),
+                Err(Error::ContextFull(_)) => self.free_pages(queue, metrics),
                 // Fewer may have enough.
-                Err(Error::NoMemory(_)) if self.active.len() > 1 => self.make_room(queue, metrics),
+                Err(Error::NoMemory(_)) if self.active.len() > 1 => self.free_pages(queue, metrics),
                 // The next step ends those that were cancelled.
                 Err(Error::Cancelled(_)) => return,
                 Err(error) => return self.fail_batch(&error, metrics),
@@ -349,25 +349,25 @@ impl Pump {
     /// there is, in equal shares.
     fn plan(&mut self, metrics: &Mutex<Metrics>) {
         self.take_what_others_computed(metrics);
-        let mut room = self.context.options().n_batch;
+        let mut budget = self.context.options().n_batch;
         let mut prompts: Vec<usize> = Vec::new();
         for i in 0..self.active.len() {
             let n = self.active[i].job.generator.feed().len();
             self.active[i].n = n.min(1);
             if n == 1 {
-                room = room.saturating_sub(1);
+                budget = budget.saturating_sub(1);
             } else if !self.comes_from_another(i, &prompts) {
                 prompts.push(i);
             } else {
                 self.active[i].n = 0;
             }
         }
-        let mut room = room.max(LEAST_PREFILL);
+        let mut budget = budget.max(LEAST_PREFILL);
         prompts.sort_by_key(|&i| self.active[i].job.generator.feed().len());
         for (k, &i) in prompts.iter().enumerate() {
-            let share = (room / (prompts.len() - k)).max(1);
+            let share = (budget / (prompts.len() - k)).max(1);
             self.active[i].n = self.active[i].job.generator.feed().len().min(share);
-            room = room.saturating_sub(self.active[i].n);
+            budget = budget.saturating_sub(self.active[i].n);
         }
     }
 
@@ -428,7 +428,7 @@ impl Pump {
 
     /// Has the request of the highest rank give its pages to the others and wait again; the only one there is ends. Plans the batch
     /// of those that are left.
-    fn make_room(&mut self, queue: &Mutex<Queue>, metrics: &Mutex<Metrics>) {
+    fn free_pages(&mut self, queue: &Mutex<Queue>, metrics: &Mutex<Metrics>) {
         if self.active.len() == 1 {
             self.finish(vec![(0, Some(Last::End(FinishReason::ContextFull)))], metrics);
         } else if let Some(last) = (0..self.active.len()).max_by_key(|&i| rank(&self.active[i].job)) {

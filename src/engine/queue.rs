@@ -44,7 +44,7 @@ impl Queue {
     }
 
     /// `QueueFull` when as many wait as may.
-    pub(super) fn check_room(&self) -> Result<()> {
+    pub(super) fn check_capacity(&self) -> Result<()> {
         match self.jobs.len() < self.most {
             true => Ok(()),
             false => Err(Error::QueueFull(format!(
@@ -56,7 +56,7 @@ impl Queue {
 
     /// Adds a request that came now.
     pub(super) fn push(&mut self, mut job: Job) -> Result<()> {
-        self.check_room()?;
+        self.check_capacity()?;
         job.number = self.next;
         self.next += 1;
         self.jobs.push(job);

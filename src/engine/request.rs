@@ -69,8 +69,8 @@ impl OwnedEvent {
 pub(super) struct State {
     /// The owner's switch, and the one of the request's options.
     pub(super) cancel: Asker,
-    told: Mutex<Told>,
-    /// Told when there is more in `told` to wait for.
+    reported: Mutex<Reported>,
+    /// Told when there is more in `reported` to wait for.
     news: Condvar,
     /// The process that made it.
     process: u32,
@@ -78,7 +78,7 @@ pub(super) struct State {
 
 /// What the owner is told.
 #[derive(Default)]
-struct Told {
+struct Reported {
     events: VecDeque<OwnedEvent>,
     usage: Usage,
     error: Option<Error>,
@@ -92,7 +92,7 @@ impl State {
     pub(super) fn new(cancel: Option<CancelToken>) -> State {
         State {
             cancel: [Some(CancelToken::new()), cancel],
-            told: Mutex::default(),
+            reported: Mutex::default(),
             news: Condvar::default(),
             process: threads::process(),
         }
@@ -100,16 +100,16 @@ impl State {
 
     /// See [`Job::is_held`].
     pub(super) fn is_held(&self) -> bool {
-        self.told.lock_or_give_up().is_none()
+        self.reported.lock_or_give_up().is_none()
     }
 
     /// What the owner was told, for the owner; `InvalidArgument` in a child process made by `fork` where a thread of the parent's
     /// was reading it then.
-    fn told(&self) -> Result<MutexGuard<'_, Told>> {
+    fn reported(&self) -> Result<MutexGuard<'_, Reported>> {
         if self.process == threads::process() {
-            return Ok(self.told.lock());
+            return Ok(self.reported.lock());
         }
-        self.told.lock_or_give_up().ok_or_else(|| {
+        self.reported.lock_or_give_up().ok_or_else(|| {
             let parent = self.process;
             Error::InvalidArgument(format!(
                 "the request was made before fork(), in process {parent}, which was at work on it"
@@ -128,16 +128,16 @@ impl State {
             EventKind::Token(_) => usage.n_generated += 1,
             EventKind::End(reason) => usage.finish = Some(reason),
         }
-        let mut told = self.told.lock();
-        told.usage = usage;
+        let mut reported = self.reported.lock();
+        reported.usage = usage;
         match sink {
             Sink::Pull => {
-                told.events.push_back(OwnedEvent::of(event));
+                reported.events.push_back(OwnedEvent::of(event));
                 self.news.notify_all();
                 ControlFlow::Continue(())
             }
             Sink::Callback(callback) => {
-                drop(told);
+                drop(reported);
                 callback(event)
             }
         }
@@ -145,33 +145,33 @@ impl State {
 
     /// Tells what there is after an event. What was told with the last one stays: its owner may have read it.
     pub(super) fn set_usage(&self, usage: Usage) {
-        let mut told = self.told.lock();
-        if told.usage.finish.is_none() {
-            told.usage = usage;
+        let mut reported = self.reported.lock();
+        if reported.usage.finish.is_none() {
+            reported.usage = usage;
         }
-        told.is_over = told.usage.finish.is_some();
-        if told.is_over {
+        reported.is_over = reported.usage.finish.is_some();
+        if reported.is_over {
             self.news.notify_all();
         }
     }
 
     /// How often [`State::call`] was called.
     pub(super) fn n_calls(&self) -> u64 {
-        self.told.lock().n_calls
+        self.reported.lock().n_calls
     }
 
     /// Wakes the owner, if he waits.
     pub(super) fn call(&self) {
-        self.told.lock().n_calls += 1;
+        self.reported.lock().n_calls += 1;
         self.news.notify_all();
     }
 
     /// Waits for an event or the end, or for a call beyond the first `n_calls`, no longer than `until`.
     pub(super) fn wait(&self, n_calls: u64, until: Option<Instant>) {
-        let mut told = self.told.lock();
-        while told.events.is_empty() && !told.is_over && told.n_calls == n_calls {
+        let mut reported = self.reported.lock();
+        while reported.events.is_empty() && !reported.is_over && reported.n_calls == n_calls {
             let late;
-            (told, late) = sleep(&self.news, told, until);
+            (reported, late) = sleep(&self.news, reported, until);
             if late {
                 return;
             }
@@ -179,7 +179,7 @@ impl State {
     }
 
     pub(super) fn fail(&self, error: Error) {
-        self.told.lock().error = Some(error);
+        self.reported.lock().error = Some(error);
     }
 }
 
@@ -225,14 +225,14 @@ impl Request {
     }
 
     fn pop(&self) -> Result<Option<OwnedEvent>> {
-        let mut told = self.state.told()?;
-        if let Some(event) = told.events.pop_front() {
+        let mut reported = self.state.reported()?;
+        if let Some(event) = reported.events.pop_front() {
             return Ok(Some(event));
         }
-        if !told.is_over {
+        if !reported.is_over {
             return Ok(None);
         }
-        match (&told.error, told.usage.finish) {
+        match (&reported.error, reported.usage.finish) {
             (Some(error), _) => Err(error.clone()),
             (None, Some(reason)) => {
                 Ok(Some(OwnedEvent::of(&Event { text: "", kind: EventKind::End(reason) })))
@@ -251,12 +251,12 @@ impl Request {
     ///
     /// Errors: `InvalidArgument` in a child process made by `fork` while a thread of the parent's asked, too.
     pub fn usage(&self) -> Result<Usage> {
-        Ok(self.state.told()?.usage)
+        Ok(self.state.reported()?.usage)
     }
 
     /// What it ended with, if that was an error. Errors: as [`Request::usage`].
     pub fn error(&self) -> Result<Option<Error>> {
-        Ok(self.state.told()?.error.clone())
+        Ok(self.state.reported()?.error.clone())
     }
 }
 

@@ -10,11 +10,11 @@ use super::{GenerateOptions, Prompt, check_length};
 use crate::cancel::{CancelToken, Watch};
 use crate::context::{Context, Tokens};
 use crate::error::{Error, Result};
-use crate::memory::{copied, filled, room_for};
+use crate::memory::{copied, filled, with_capacity};
 use crate::sampler::Sampler;
 
 /// Most bytes of a text that there is room for from the beginning.
-const MOST_ROOM: usize = 1 << 14;
+const MOST_CAPACITY: usize = 1 << 14;
 
 /// One of several completions.
 struct Completion {
@@ -25,7 +25,7 @@ struct Completion {
     /// The text of all its events.
     text: String,
     /// Whether it ended before its first event.
-    is_untold: bool,
+    is_unreported: bool,
 }
 
 /// Several completions under way: [`Completions::next`] gives their events, a token of each in turn.
@@ -42,7 +42,7 @@ pub struct Completions {
     is_cancelled: bool,
     /// Whose event comes next, and whether it had one since the last step.
     turn: usize,
-    has_told: bool,
+    has_reported: bool,
     ids: Vec<u32>,
     seqs: Vec<u32>,
     wants: Vec<bool>,
@@ -83,8 +83,8 @@ impl Completions {
         let generator = Generator::anywhere(context.model(), n_ctx, prompt, options)?;
         let ids = copied(generator.tokens(), "the prompt's tokens")?;
         check_length(ids.len(), n_ctx, holder)?;
-        let mut list = room_for(n, "completions")?;
-        let text = || String::with_capacity(options.max_tokens.saturating_mul(8).min(MOST_ROOM));
+        let mut list = with_capacity(n, "completions")?;
+        let text = || String::with_capacity(options.max_tokens.saturating_mul(8).min(MOST_CAPACITY));
         // A token may have ended the encoding of the prompt already.
         let is_cancelled = generator.usage().finish.is_some();
         list.push(Completion {
@@ -92,15 +92,15 @@ impl Completions {
             sampler: sampler.try_clone()?,
             seq: options.seq,
             text: text(),
-            is_untold: is_cancelled,
+            is_unreported: is_cancelled,
         });
         for i in 1..n {
             let silent = GenerateOptions { echo: false, ..options.clone() };
             let again = if is_cancelled { prompt } else { Prompt::Tokens(&ids) };
             let mut generator = Generator::anywhere(context.model(), n_ctx, again, &silent)?;
             generator.echo_as(&list[0].generator)?;
-            let (sampler, seq) = (sampler.with_seed_behind(i as u64)?, options.seq + i as u32);
-            list.push(Completion { generator, sampler, seq, text: text(), is_untold: is_cancelled });
+            let (sampler, seq) = (sampler.with_seed_offset(i as u64)?, options.seq + i as u32);
+            list.push(Completion { generator, sampler, seq, text: text(), is_unreported: is_cancelled });
         }
         Ok(Completions {
             list,
@@ -108,7 +108,7 @@ impl Completions {
             has_prompt: false,
             is_cancelled,
             turn: 0,
-            has_told: false,
+            has_reported: false,
             ids: Vec::new(),
             seqs: Vec::new(),
             wants: Vec::new(),
@@ -127,9 +127,9 @@ impl Completions {
     /// no error but the end of each.
     pub fn next(&mut self, context: &mut Context) -> Result<Option<(usize, Event<'_>)>> {
         let Some(choice) = self.ready(context)? else { return Ok(None) };
-        let Completions { list, turn, has_told, is_cancelled, .. } = self;
-        let Completion { generator, sampler, text, is_untold, .. } = &mut list[*turn];
-        *is_untold = false;
+        let Completions { list, turn, has_reported, is_cancelled, .. } = self;
+        let Completion { generator, sampler, text, is_unreported, .. } = &mut list[*turn];
+        *is_unreported = false;
         let event = match choice {
             _ if *is_cancelled => generator.end(FinishReason::Cancelled),
             _ if generator.settled().is_none() && generator.is_overdue() => {
@@ -138,7 +138,7 @@ impl Completions {
             choice => generator.take(context, sampler, choice)?,
         };
         text.push_str(event.text);
-        *has_told = event.kind != EventKind::Echo;
+        *has_reported = event.kind != EventKind::Echo;
         Ok(Some((*turn, event)))
     }
 
@@ -153,16 +153,16 @@ impl Completions {
             }
             let n_ctx = context.options().n_ctx;
             let completion = &mut self.list[self.turn];
-            if completion.has_ended() || self.has_told {
+            if completion.has_ended() || self.has_reported {
                 // What needs no logits is told at once, and run with the next step.
-                let forced = match self.has_told && !completion.has_ended() {
+                let forced = match self.has_reported && !completion.has_ended() {
                     true => completion.generator.forced(&mut completion.sampler, n_ctx),
                     false => None,
                 };
                 if let Some(id) = forced {
                     return Ok(Some(Choice::Forced(id)));
                 }
-                self.has_told = false;
+                self.has_reported = false;
                 self.turn += 1;
                 continue;
             }
@@ -253,7 +253,7 @@ impl Completions {
     /// # Errors
     /// [`Error::InvalidArgument`] while one has not ended, and where no log-probabilities were asked for.
     pub fn ranking(&self) -> Result<Vec<usize>> {
-        let mut ranking = room_for(self.n(), "a ranking")?;
+        let mut ranking = with_capacity(self.n(), "a ranking")?;
         for (i, completion) in self.list.iter().enumerate() {
             let usage = completion.generator.usage();
             if usage.finish.is_none() {
@@ -274,6 +274,6 @@ impl Completions {
 
 impl Completion {
     fn has_ended(&self) -> bool {
-        self.generator.usage().finish.is_some() && !self.is_untold
+        self.generator.usage().finish.is_some() && !self.is_unreported
     }
 }

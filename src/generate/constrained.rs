@@ -62,8 +62,8 @@ impl Generator {
     /// then [`Choice::Forced`](super::Choice::Forced) does for [`Generator::take`], before [`Generator::feed`] was run.
     pub fn forced(&mut self, sampler: &mut Sampler, n_ctx: usize) -> Option<u32> {
         let asks_nothing = !self.options.logprobs && self.options.n_top == 0 && sampler.takes_the_only();
-        let has_room = self.tokens.len() < n_ctx && self.feed().len() < MAX_FORCED;
-        if !asks_nothing || !has_room || self.settled().is_some() {
+        let fits = self.tokens.len() < n_ctx && self.feed().len() < MAX_FORCED;
+        if !asks_nothing || !fits || self.settled().is_some() {
             return None;
         }
         let id = self.forced_run(sampler, 1).first().copied()?;

@@ -52,10 +52,10 @@ pub fn fim_prompt(
 ) -> Result<Vec<u32>> {
     let n_bytes = options.others.iter().map(|(name, text)| name.len() + text.len()).sum::<usize>();
     let n_bytes = n_bytes.saturating_add(prefix.len()).saturating_add(suffix.len());
-    expect_room(n_bytes.saturating_mul(tokenizer.room_per_byte()), "tokenizing a text of this length")?;
+    expect_room(n_bytes.saturating_mul(tokenizer.memory_per_byte()), "tokenizing a text of this length")?;
     let marks = tokenizer.fill_in();
     let before = needed(marks.prefix, "the text before the gap", "this needs")?;
-    let behind = needed(marks.suffix, "the text behind the gap", "this needs")?;
+    let after = needed(marks.suffix, "the text behind the gap", "this needs")?;
     let middle = || needed(marks.middle, "the middle", "this order needs");
     let order = match (options.order, marks.middle) {
         (FimOrder::Auto, None) => FimOrder::Spm,
@@ -84,19 +84,19 @@ pub fn fim_prompt(
         FimOrder::Auto | FimOrder::Psm => {
             out.push(before);
             out.extend(prefix);
-            out.push(behind);
+            out.push(after);
             out.extend(suffix);
             out.push(middle()?);
         }
         FimOrder::Spm => {
-            out.push(behind);
+            out.push(after);
             out.extend(suffix);
             out.push(before);
             out.extend(prefix);
             out.extend(marks.middle);
         }
         FimOrder::Spm2 => {
-            out.extend([before, behind]);
+            out.extend([before, after]);
             out.extend(suffix);
             out.push(middle()?);
             out.extend(prefix);

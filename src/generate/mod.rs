@@ -160,7 +160,7 @@ fn encode(
     let look = || watch.check();
     let encoder = tokenizer.under(&look);
     if !past.is_empty() {
-        return encoder.encode_behind(past, text, parse_special);
+        return encoder.encode_after(past, text, parse_special);
     }
     let mut ids = encoder.encode(text, true, parse_special)?;
     if tokenizer.add_eos() && model.info().decoder_start.is_none() {

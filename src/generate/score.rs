@@ -6,7 +6,7 @@ use super::{check_ids, common_prefix, encode, keep_prefix};
 use crate::cancel::CancelToken;
 use crate::context::{Context, Tokens};
 use crate::error::{Error, Result};
-use crate::memory::{copied, expect_room, filled, room_for};
+use crate::memory::{copied, expect_room, filled, with_capacity};
 
 /// How to score.
 #[derive(Debug, Clone, Default)]
@@ -140,10 +140,10 @@ impl Scoring {
         let n_reused = keep_prefix(context, seq, rest, self.n_prompt - 1, what)?;
         let rest = &rest[n_reused..];
         let seqs = filled(seq, rest.len(), "the sequence ids of the tokens to score")?;
-        let mut wants = room_for(rest.len(), "the tokens to score")?;
+        let mut wants = with_capacity(rest.len(), "the tokens to score")?;
         wants.extend((n_reused..n - 1).map(|i| i + 1 >= self.n_prompt));
         let tokens = Tokens { ids: rest, positions: None, seqs: Some(&seqs), outputs: Some(&wants) };
-        let mut scores = room_for(self.n_scored(), "the scores of tokens")?;
+        let mut scores = with_capacity(self.n_scored(), "the scores of tokens")?;
         context.decode_each(tokens, self.options.cancel.as_ref(), &mut |i, logits| {
             let id = self.ids[n_reused + i + 1];
             let logprob = LogSoftmax::of(logits).logprob(logits[id as usize]);

@@ -156,9 +156,10 @@ impl Drafter {
         {
             let (most, drafts) = (most.min(*n_draft), &mut self.drafts);
             let cancel = self.cancel.as_ref();
-            let mut guess =
-                |context: &mut Context| guess(context, *seq, tokens, most, cancel, drafts).map_err(of_draft);
-            match context.lend(&mut guess) {
+            let mut draft = |context: &mut Context| {
+                draft_tokens(context, *seq, tokens, most, cancel, drafts).map_err(of_draft)
+            };
+            match context.lend(&mut draft) {
                 // Only drafts are missing. The generation's own cancel token ends it where it is run.
                 Ok(()) | Err(Error::ContextFull(_) | Error::NoMemory(_) | Error::Cancelled(_)) => {}
                 Err(other) => return Err(other),
@@ -267,7 +268,7 @@ fn look_up(tokens: &[u32], ngram: usize, most: usize) -> impl Iterator<Item = u3
 
 /// Runs what sequence `seq` of a draft model's context lacks of `tokens`, and puts the likeliest continuation into `drafts`:
 /// `most` tokens, fewer where the model is in doubt or the context is full.
-fn guess(
+fn draft_tokens(
     context: &mut Context,
     seq: u32,
     tokens: &[u32],
@@ -275,19 +276,19 @@ fn guess(
     cancel: Option<&CancelToken>,
     drafts: &mut Vec<u32>,
 ) -> Result<()> {
-    let room = (context.options().n_ctx + 1).saturating_sub(tokens.len());
-    if room == 0 {
+    let n_free = (context.options().n_ctx + 1).saturating_sub(tokens.len());
+    if n_free == 0 {
         return Ok(());
     }
     // The last token has to run for its logits.
     let held = context.reuse_prefix(seq, tokens, tokens.len() - 1)?;
     run(context, seq, &tokens[held..], cancel)?;
-    while drafts.len() < most.min(room) {
+    while drafts.len() < most.min(n_free) {
         match clearly_likeliest(context.end_logits(seq)?) {
             Some(id) => drafts.push(id),
             None => break,
         }
-        if drafts.len() < most.min(room) {
+        if drafts.len() < most.min(n_free) {
             run(context, seq, &drafts[drafts.len() - 1..], cancel)?;
         }
     }

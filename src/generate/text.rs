@@ -5,7 +5,7 @@ use super::stop::StopFinder;
 use super::utf8::Utf8Assembler;
 
 /// Bytes that a piece may have without an allocation: more than tokens have that stand for text.
-const ROOM: usize = 1024;
+const CAPACITY: usize = 1024;
 
 /// Assembles text. What it gives out in all does not depend on how the bytes were cut into pieces.
 #[derive(Debug, Default)]
@@ -26,8 +26,8 @@ impl TextAssembler {
     /// that ends first in the text, and of those that end together before the longest.
     pub fn new(stops: &[String], include_stop: bool) -> TextAssembler {
         let stops = StopFinder::new(stops);
-        let text = String::with_capacity(3 * (ROOM + 3) + stops.most_held());
-        let utf8 = Utf8Assembler::with_room(ROOM);
+        let text = String::with_capacity(3 * (CAPACITY + 3) + stops.most_held());
+        let utf8 = Utf8Assembler::with_capacity(CAPACITY);
         TextAssembler { utf8, stops, include_stop, text, ..TextAssembler::default() }
     }
 

@@ -12,7 +12,7 @@ pub struct Utf8Assembler {
 
 impl Utf8Assembler {
     /// An assembler that allocates nothing for pieces of up to `n` bytes.
-    pub fn with_room(n: usize) -> Utf8Assembler {
+    pub fn with_capacity(n: usize) -> Utf8Assembler {
         // A bad byte becomes the three of U+FFFD.
         Utf8Assembler { pending: Vec::with_capacity(n + 3), text: String::with_capacity(3 * (n + 3)) }
     }

@@ -210,18 +210,18 @@ impl FileBytes {
         })
     }
 
-    /// The bytes of `range`: where they lie when they are in memory, and of a mapped file in `room`, which has place for
+    /// The bytes of `range`: where they lie when they are in memory, and of a mapped file in `buffer`, which has place for
     /// them.
     ///
     /// # Errors
     /// As [`FileBytes::copy_to`].
-    pub fn read_at<'a>(&'a self, range: Range<usize>, room: &'a mut [u8]) -> Result<&'a [u8]> {
+    pub fn read_at<'a>(&'a self, range: Range<usize>, buffer: &'a mut [u8]) -> Result<&'a [u8]> {
         if !self.is_mapped() {
             return Ok(&self[range]);
         }
-        let room = &mut room[..range.len()];
-        self.copy_to(range.start, room)?;
-        Ok(room)
+        let buffer = &mut buffer[..range.len()];
+        self.copy_to(range.start, buffer)?;
+        Ok(buffer)
     }
 
     /// Asks the system to begin fetching `range` of a mapped file from disk. It may do so or not, and errors are of no
@@ -368,9 +368,9 @@ fn read_all(file: File, offset: u64, len: usize, reading: &Reading<'_>) -> Resul
     let mut buffer = reading.memory.zeroed(len, "the file")?;
     reading.progress.expect(len as u64);
     for first in (0..len).step_by(READ_BYTES) {
-        let room = &mut buffer[first..len.min(first + READ_BYTES)];
-        let n = read_up_to(&file, room, offset + first as u64).map_err(unreadable)?;
-        if n < room.len() {
+        let buffer = &mut buffer[first..len.min(first + READ_BYTES)];
+        let n = read_up_to(&file, buffer, offset + first as u64).map_err(unreadable)?;
+        if n < buffer.len() {
             let n_read = first + n;
             return Err(Error::Io(format!("the file has {len} bytes, but only {n_read} could be read")));
         }
@@ -437,10 +437,10 @@ mod tests {
         let part = |mapped| FileBytes::part_of(File::open(&path).unwrap(), 4, Some(8000), mapped, &reading);
         let (mapped, read) = (part(true).unwrap(), part(false).unwrap());
         assert!(mapped.is_mapped() && !read.is_mapped());
-        let mut room = vec![0; 8000];
+        let mut buffer = vec![0; 8000];
         for range in [0..8000, 0..1, 7999..8000, 100..5000, 50..50] {
             for bytes in [&mapped, &read] {
-                let found = bytes.read_at(range.clone(), &mut room).unwrap();
+                let found = bytes.read_at(range.clone(), &mut buffer).unwrap();
                 assert_eq!(found, &expected[4 + range.start..4 + range.end]);
             }
         }
@@ -451,7 +451,7 @@ mod tests {
             // Not all file systems have it.
             if let Ok(direct) = direct {
                 let direct = FileBytes::part_of(direct, 4, Some(8000), true, &reading).unwrap();
-                assert_eq!(direct.read_at(100..5000, &mut room).unwrap(), &expected[104..5004]);
+                assert_eq!(direct.read_at(100..5000, &mut buffer).unwrap(), &expected[104..5004]);
             }
         }
         // A descriptor that somebody has closed and that is another file's now, and one that nobody has.
@@ -467,18 +467,18 @@ mod tests {
                 None => unsafe { libc::close(fd) },
             };
             assert!(done >= 0);
-            assert_eq!(closed.read_at(0..8000, &mut room).unwrap(), &expected[4..8004]);
+            assert_eq!(closed.read_at(0..8000, &mut buffer).unwrap(), &expected[4..8004]);
             // What closes it again may close another test's.
             std::mem::forget(closed);
         }
         fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(1004).unwrap();
         let sentence = "the file was cut short after it was opened: it had 8000 bytes and has 1000 now";
         for range in [500..1500, 7000..7001] {
-            assert_eq!(mapped.read_at(range, &mut room), Err(Error::Io(sentence.into())));
+            assert_eq!(mapped.read_at(range, &mut buffer), Err(Error::Io(sentence.into())));
         }
-        assert_eq!(mapped.read_at(0..1000, &mut room).unwrap(), &expected[4..1004]);
-        assert_eq!(read.read_at(500..1500, &mut room).unwrap(), &expected[504..1504]);
-        let error = mapped.called("the second").copy_to(1000, &mut room[..1]);
+        assert_eq!(mapped.read_at(0..1000, &mut buffer).unwrap(), &expected[4..1004]);
+        assert_eq!(read.read_at(500..1500, &mut buffer).unwrap(), &expected[504..1504]);
+        let error = mapped.called("the second").copy_to(1000, &mut buffer[..1]);
         assert_eq!(error, Err(Error::Io(format!("the second: {sentence}"))));
         fs::remove_file(&path).unwrap();
     }

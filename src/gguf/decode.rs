@@ -11,7 +11,7 @@ use super::metadata::Metadata;
 use super::tensor::{Dims, MAX_DIMS, TensorInfo, TensorType};
 use super::value::{Array, GgufString, StringArray, Value, ValueType};
 use crate::error::{Error, Result, quoted};
-use crate::memory::{Charge, append, collected, copied_text, room_for};
+use crate::memory::{Charge, append, collected, copied_text, with_capacity};
 
 /// The most keys in a file, arrays inside arrays in a file, and tensors in a file: far above any model's, and what
 /// keeps the memory that a hostile file can claim within tens of megabytes above its own size.
@@ -134,7 +134,7 @@ impl<'a> Decoder<'a> {
     }
 
     fn metadata(&mut self, n: usize) -> Result<Metadata> {
-        let mut entries = room_for(n, "the metadata keys")?;
+        let mut entries = with_capacity(n, "the metadata keys")?;
         for i in 0..n {
             self.look(i)?;
             let key =
@@ -194,7 +194,7 @@ impl<'a> Decoder<'a> {
             ValueType::Bool => {
                 let bytes = self.cursor.take(n, "the array")?;
                 self.pay(n)?;
-                let mut bools = room_for(n, ARRAY)?;
+                let mut bools = with_capacity(n, ARRAY)?;
                 for (i, &byte) in bytes.iter().enumerate() {
                     self.look(i)?;
                     bools.push(boolean(byte)?);
@@ -211,7 +211,7 @@ impl<'a> Decoder<'a> {
         // No overflow: `count` has checked that n elements of this size fit the file.
         let (chunks, _) = self.cursor.take(n * N, "the array")?.as_chunks::<N>();
         self.pay(n * size_of::<T>())?;
-        let mut numbers = room_for(n, ARRAY)?;
+        let mut numbers = with_capacity(n, ARRAY)?;
         for chunks in chunks.chunks(ELEMENTS) {
             self.look(0)?;
             numbers.extend(chunks.iter().map(|&c| from_le_bytes(c)));
@@ -238,7 +238,7 @@ impl<'a> Decoder<'a> {
     fn strings(&mut self, n: usize) -> Result<StringArray> {
         let base = self.cursor.position();
         self.pay(n.saturating_mul(size_of::<u32>()))?;
-        let mut ends = room_for(n, ARRAY)?;
+        let mut ends = with_capacity(n, ARRAY)?;
         for i in 0..n {
             self.look(i)?;
             self.cursor.string("a string of the array")?;
@@ -262,7 +262,7 @@ impl<'a> Decoder<'a> {
     }
 
     fn tensors(&mut self, n: usize, alignment: usize) -> Result<Vec<TensorInfo>> {
-        let mut tensors = room_for(n, "the tensor directory")?;
+        let mut tensors = with_capacity(n, "the tensor directory")?;
         for i in 0..n {
             self.look(i)?;
             let name = self.name("the name", MAX_NAME_BYTES).map_err(|e| e.within(&format!("tensor {i}")))?;

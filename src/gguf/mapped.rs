@@ -83,24 +83,24 @@ fn status(file: &File) -> Option<libc::stat> {
 
 /// Reads some of `file` from `offset` on. On Unix its position stays, which a host's descriptor shares with it. Several
 /// threads may read at once where there are several.
-fn read_some(file: &File, room: &mut [u8], offset: u64) -> std::io::Result<usize> {
+fn read_some(file: &File, buffer: &mut [u8], offset: u64) -> std::io::Result<usize> {
     #[cfg(unix)]
-    return std::os::unix::fs::FileExt::read_at(file, room, offset);
+    return std::os::unix::fs::FileExt::read_at(file, buffer, offset);
     #[cfg(windows)]
-    return std::os::windows::fs::FileExt::seek_read(file, room, offset);
+    return std::os::windows::fs::FileExt::seek_read(file, buffer, offset);
     #[cfg(not(any(unix, windows)))]
     {
         let mut file = file;
         file.seek(SeekFrom::Start(offset))?;
-        file.read(room)
+        file.read(buffer)
     }
 }
 
-/// Reads `file` from `offset` on until `room` is full or the file ends. Returns how many bytes there were.
-pub fn read_up_to(file: &File, room: &mut [u8], offset: u64) -> std::io::Result<usize> {
+/// Reads `file` from `offset` on until `buffer` is full or the file ends. Returns how many bytes there were.
+pub fn read_up_to(file: &File, buffer: &mut [u8], offset: u64) -> std::io::Result<usize> {
     let mut n_read = 0;
-    while n_read < room.len() {
-        match read_some(file, &mut room[n_read..], offset + n_read as u64) {
+    while n_read < buffer.len() {
+        match read_some(file, &mut buffer[n_read..], offset + n_read as u64) {
             Ok(0) => break,
             Ok(n) => n_read += n,
             Err(e) if e.kind() == ErrorKind::Interrupted => {}

@@ -29,7 +29,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use crate::error::quoted;
-pub(crate) use crate::memory::{append, collected, copied_text, filled, room_for};
+pub(crate) use crate::memory::{append, collected, copied_text, filled, with_capacity};
 pub use bytes::FileBytes;
 pub use metadata::Metadata;
 pub use origin::Origin;

@@ -17,7 +17,7 @@ pub const MAX_QUERIES: usize = 64;
 /// Most queries that kernels read keys and values for where they lie; for more it pays to widen a block once.
 pub const FEW_QUERIES: usize = 6;
 /// Sums that a kernel may keep of a query at once.
-pub const ROOM_LANES: usize = 16;
+pub const SUM_LANES: usize = 16;
 
 /// Components of a head that share a scale in [`KvType::Q8_0`].
 pub const SCALED: usize = 32;
@@ -373,16 +373,16 @@ pub struct AttnState<'a> {
     /// `Σ exp(score - max)`, `[n_queries]`.
     pub sum: &'a mut [f32],
     /// What kernels may use on the way.
-    pub room: Room<'a>,
+    pub scratch: Scratch<'a>,
 }
 
 /// Memory that a kernel may use for a tile; nothing in it outlasts a call.
-pub struct Room<'a> {
+pub struct Scratch<'a> {
     /// `[n_queries, dims.k]`: the queries as they are read.
     pub queries: &'a mut [f32],
     /// `[n_queries, PAGE_LEN]`: the scores of a page, then its weights.
     pub weights: &'a mut [f32],
-    /// `[n_queries, ROOM_LANES]`: the sums of weights, lane by lane.
+    /// `[n_queries, SUM_LANES]`: the sums of weights, lane by lane.
     pub sums: &'a mut [f32],
     /// A block of keys or values, where there are more queries than [`FEW_QUERIES`] or values are parts of keys; else nothing.
     pub block: &'a mut [f32],
@@ -391,7 +391,7 @@ pub struct Room<'a> {
 impl<'a> AttnState<'a> {
     /// The f32s that a state takes.
     pub const fn len(n_queries: usize, dims: HeadDims) -> usize {
-        n_queries * (dims.k + dims.v + 2 + PAGE_LEN + ROOM_LANES) + block_len(n_queries, dims)
+        n_queries * (dims.k + dims.v + 2 + PAGE_LEN + SUM_LANES) + block_len(n_queries, dims)
     }
 
     /// A state in [`AttnState::len`] elements of `buffer`, as it was left there.
@@ -401,9 +401,9 @@ impl<'a> AttnState<'a> {
         let (sum, rest) = rest.split_at_mut(n_queries);
         let (queries, rest) = rest.split_at_mut(n_queries * dims.k);
         let (weights, rest) = rest.split_at_mut(n_queries * PAGE_LEN);
-        let (sums, rest) = rest.split_at_mut(n_queries * ROOM_LANES);
+        let (sums, rest) = rest.split_at_mut(n_queries * SUM_LANES);
         let block = &mut rest[..block_len(n_queries, dims)];
-        AttnState { out, max, sum, room: Room { queries, weights, sums, block } }
+        AttnState { out, max, sum, scratch: Scratch { queries, weights, sums, block } }
     }
 
     /// The state of no positions.
@@ -445,7 +445,7 @@ impl<'a> AttnState<'a> {
     }
 }
 
-/// Numbers in [`Room::block`].
+/// Numbers in [`Scratch::block`].
 const fn block_len(n_queries: usize, dims: HeadDims) -> usize {
     if n_queries > FEW_QUERIES || dims.v_at.is_some() { PAGE_LEN * dims.longest() } else { 0 }
 }

@@ -27,7 +27,9 @@ mod slab;
 #[allow(unsafe_code, reason = "slices over memory of its own")]
 mod zeroed;
 
-pub use reserve::{Reserve, append, collected, copied, copied_text, expect_room, fallible, filled, room_for};
+pub use reserve::{
+    Reserve, append, collected, copied, copied_text, expect_room, fallible, filled, with_capacity,
+};
 pub use zeroed::Zeroed;
 
 /// Where a host wants large buffers to come from. Called by any thread.
@@ -196,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn an_inner_purse_that_the_outer_one_stops_is_left_as_it_was() {
+    fn an_inner_limit_that_the_outer_one_stops_is_left_as_it_was() {
         let outer = Memory::new(MemoryOptions { limit: Some(100), ..Default::default() });
         let inner = outer.inner(MemoryOptions::default());
         assert!(inner.zeroed::<u8>(1 << 12, "too much").is_err());

@@ -67,14 +67,14 @@ pub fn expect_room(n_bytes: usize, what: &str) -> Result<()> {
     if n_bytes <= N_BYTES / 4 {
         return Ok(());
     }
-    let room = fallible(|| Vec::<u8>::new().try_reserve_exact(n_bytes));
-    room.map_err(|_| {
+    let outcome = fallible(|| Vec::<u8>::new().try_reserve_exact(n_bytes));
+    outcome.map_err(|_| {
         Error::NoMemory(format!("the system has no more memory: {what} would need about {n_bytes} bytes"))
     })
 }
 
 /// An empty list with room for `n` elements, of which nothing comes from the reserve; `NoMemory` that names `what`.
-pub fn room_for<T>(n: usize, what: &str) -> Result<Vec<T>> {
+pub fn with_capacity<T>(n: usize, what: &str) -> Result<Vec<T>> {
     let mut list = Vec::new();
     let size = size_of::<T>();
     fallible(|| list.try_reserve_exact(n))
@@ -84,14 +84,14 @@ pub fn room_for<T>(n: usize, what: &str) -> Result<Vec<T>> {
 
 /// A list of `n` times `value`, likewise.
 pub fn filled<T: Clone>(value: T, n: usize, what: &str) -> Result<Vec<T>> {
-    let mut list = room_for(n, what)?;
+    let mut list = with_capacity(n, what)?;
     list.resize(n, value);
     Ok(list)
 }
 
 /// A copy of a list, likewise.
 pub fn copied<T: Copy>(list: &[T], what: &str) -> Result<Vec<T>> {
-    let mut copy = room_for(list.len(), what)?;
+    let mut copy = with_capacity(list.len(), what)?;
     copy.extend_from_slice(list);
     Ok(copy)
 }
@@ -108,7 +108,7 @@ pub fn copied_text(text: &str, what: &str) -> Result<String> {
 
 /// A list of what `elements` gives, `n` at most, likewise; the first error that there is among them.
 pub fn collected<T>(n: usize, what: &str, elements: impl Iterator<Item = Result<T>>) -> Result<Vec<T>> {
-    let mut list = room_for(n, what)?;
+    let mut list = with_capacity(n, what)?;
     for element in elements.take(n) {
         list.push(element?);
     }
@@ -185,7 +185,7 @@ impl<A> Reserve<A> {
     }
 
     /// Turns the bits of some units. The lock is held.
-    fn turn(&self, units: std::ops::Range<usize>) {
+    fn flip(&self, units: std::ops::Range<usize>) {
         for unit in units {
             self.taken[unit / PER_WORD].fetch_xor(1 << (unit % PER_WORD), SeqCst);
         }
@@ -224,7 +224,7 @@ impl<A> Reserve<A> {
             return ptr::null_mut();
         }
         let (n, step) = (layout.size().div_ceil(UNIT), layout.align().div_ceil(UNIT));
-        let found = self.locked(|| self.find(n, step).inspect(|&at| self.turn(at..at + n)));
+        let found = self.locked(|| self.find(n, step).inspect(|&at| self.flip(at..at + n)));
         match found {
             None => ptr::null_mut(),
             Some(at) => {
@@ -237,7 +237,7 @@ impl<A> Reserve<A> {
     /// Takes back the block that begins with `unit`.
     fn give_back(&self, unit: usize, size: usize) {
         self.locked(|| {
-            self.turn(unit..unit + size.div_ceil(UNIT));
+            self.flip(unit..unit + size.div_ceil(UNIT));
             self.first.fetch_min(unit / PER_WORD, Relaxed);
         });
     }
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn room_for_much_is_looked_for() {
+    fn memory_for_much_is_looked_for() {
         assert!(expect_room(0, "nothing").is_ok() && expect_room(16 << 20, "some").is_ok());
         // The two gigabytes that 32 bits allow at once there may be.
         if usize::BITS == 64 {
@@ -340,7 +340,7 @@ mod tests {
 
     #[test]
     fn lists_that_no_memory_has_are_refused_by_name() {
-        let error = room_for::<u64>(usize::MAX, "the numbers").expect_err("no machine has as many");
+        let error = with_capacity::<u64>(usize::MAX, "the numbers").expect_err("no machine has as many");
         assert!(matches!(&error, Error::NoMemory(m) if m.contains("the numbers")), "{error}");
         assert_eq!(filled(7, 3, "sevens"), Ok(vec![7; 3]));
         let mut list = Vec::new();

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_gives_odd_addresses_is_told() {
+    fn a_host_that_gives_odd_addresses_is_refused() {
         let options = crate::memory::MemoryOptions { allocator: Some(Arc::new(Odd)), ..Default::default() };
         let error = Memory::new(options).zeroed::<u8>(100, "a test").err().expect("a refusal");
         assert!(matches!(&error, Error::InvalidArgument(m) if m.contains("no multiple of 64")), "{error}");

@@ -41,7 +41,7 @@ mod with_json {
     pub fn inspect(path: &Path) -> Result<String> {
         let gguf = load::header(path)?;
         let n_bytes = gguf.metadata().iter().fold(0, |n: usize, (key, value)| {
-            n.saturating_add(ROOM_PER_BYTE * key.len()).saturating_add(room(value))
+            n.saturating_add(MEMORY_PER_BYTE * key.len()).saturating_add(memory_of(value))
         });
         expect_room(n_bytes, "a description of so many keys").map_err(|e| e.within(gguf.name()))?;
         let mut object = header(&gguf);
@@ -66,30 +66,30 @@ mod with_json {
 
     /// Bytes of memory that describing may take for each byte of a text: its copy, as JSON up to six bytes for each, and that
     /// once more while the JSON grows.
-    const ROOM_PER_BYTE: usize = 24;
+    const MEMORY_PER_BYTE: usize = 24;
     /// The same for what is no text.
-    const ROOM_PER_VALUE: usize = 128;
+    const MEMORY_PER_VALUE: usize = 128;
 
     /// Bytes of memory that describing a value may take.
-    fn room(value: &Value) -> usize {
+    fn memory_of(value: &Value) -> usize {
         match value {
-            Value::String(s) => room_of_text(s.as_bytes().len()),
-            Value::Array(array) => room_of_array(array),
-            _ => ROOM_PER_VALUE,
+            Value::String(s) => memory_of_text(s.as_bytes().len()),
+            Value::Array(array) => memory_of_array(array),
+            _ => MEMORY_PER_VALUE,
         }
     }
 
-    fn room_of_array(array: &Array) -> usize {
+    fn memory_of_array(array: &Array) -> usize {
         match array {
-            array if array.len() > SHORT => ROOM_PER_VALUE,
-            Array::String(list) => list.iter().map(|s| room_of_text(s.len())).sum(),
-            Array::Array(lists) => lists.iter().map(room_of_array).sum(),
-            _ => ROOM_PER_VALUE * SHORT,
+            array if array.len() > SHORT => MEMORY_PER_VALUE,
+            Array::String(list) => list.iter().map(|s| memory_of_text(s.len())).sum(),
+            Array::Array(lists) => lists.iter().map(memory_of_array).sum(),
+            _ => MEMORY_PER_VALUE * SHORT,
         }
     }
 
-    fn room_of_text(n_bytes: usize) -> usize {
-        ROOM_PER_VALUE + if n_bytes <= SHORT_TEXT { ROOM_PER_BYTE * n_bytes } else { 0 }
+    fn memory_of_text(n_bytes: usize) -> usize {
+        MEMORY_PER_VALUE + if n_bytes <= SHORT_TEXT { MEMORY_PER_BYTE * n_bytes } else { 0 }
     }
 
     /// What a folder has in files of its own.

@@ -185,7 +185,7 @@ impl LoadedModel {
     /// The tokenizer, to encode a text of `n_bytes`. `NoMemory` when the system has too little for that.
     pub fn tokenizer_for(&self, n_bytes: usize) -> Result<&Tokenizer> {
         let tokenizer = self.tokenizer()?;
-        expect_room(n_bytes.saturating_mul(tokenizer.room_per_byte()), "tokenizing a text of this length")?;
+        expect_room(n_bytes.saturating_mul(tokenizer.memory_per_byte()), "tokenizing a text of this length")?;
         Ok(tokenizer)
     }
 

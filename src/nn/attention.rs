@@ -7,7 +7,7 @@ use super::workspace::Workspace;
 use super::{Batch, Cache, KvMoves, KvPlace, Shift, Source};
 use crate::backend::{
     Activation, Attention, Backend, Columns, DistanceBias, Growth, HeadDims, KvAppend, KvHeads, KvRows, Rope,
-    Sees, Turn,
+    Rotation, Sees,
 };
 use crate::kernels::RopeStyle;
 
@@ -35,19 +35,19 @@ impl RopeParams {
 }
 
 /// Cosines and sines by which keys are re-rotated when their tokens move.
-pub struct TurnBack {
+pub struct BackRotation {
     cos: Vec<f32>,
     sin: Vec<f32>,
     style: RopeStyle,
 }
 
-impl TurnBack {
+impl BackRotation {
     /// The rotation that makes of a key at some position the same key `by` positions earlier, in a context of `n_ctx`
     /// positions. The key's length is not touched: [`RopeParams::magnitude`] is in it already.
-    fn new(rope: &RopeParams, by: usize, n_ctx: usize) -> TurnBack {
+    fn new(rope: &RopeParams, by: usize, n_ctx: usize) -> BackRotation {
         let angles = rope.inv_freq(n_ctx).iter().map(|&f| libm::sincos(by as f64 * f64::from(f)));
         let (sin, cos) = angles.map(|(sin, cos)| (-sin as f32, cos as f32)).unzip();
-        TurnBack { cos, sin, style: rope.style }
+        BackRotation { cos, sin, style: rope.style }
     }
 }
 
@@ -94,23 +94,23 @@ impl AttentionParams {
     }
 
     /// How the keys of these layers are turned by `shift`; `None` where they know no positions.
-    pub fn turn_back(&self, shift: &Shift<'_>) -> Option<TurnBack> {
-        self.rope.as_ref().map(|rope| TurnBack::new(rope, shift.by, shift.n_ctx))
+    pub fn back_rotation(&self, shift: &Shift<'_>) -> Option<BackRotation> {
+        self.rope.as_ref().map(|rope| BackRotation::new(rope, shift.by, shift.n_ctx))
     }
 }
 
-/// Moves keys and values of the layer at `place`, the keys turned by `turn`.
+/// Moves keys and values of the layer at `place`, the keys turned by `rotation`.
 pub fn shift<B: Backend>(
     backend: &mut B,
     cache: &mut Cache<B>,
     place: KvPlace,
     shift: &Shift<'_>,
-    turn: Option<&TurnBack>,
+    rotation: Option<&BackRotation>,
 ) {
-    let turn = turn.map(|t| Turn { cos: &t.cos, sin: &t.sin, style: t.style });
+    let rotation = rotation.map(|t| Rotation { cos: &t.cos, sin: &t.sin, style: t.style });
     let KvMoves { from, to } = &shift.groups[place.group];
     let (kv, layer) = (&mut cache.kv[place.group], place.layer);
-    backend.kv_append(KvAppend { kv, layer, rows: KvRows::Moved { from, to, turn } });
+    backend.kv_append(KvAppend { kv, layer, rows: KvRows::Moved { from, to, rotation } });
 }
 
 /// Where a layer's keys and values come from.

@@ -313,12 +313,12 @@ impl<B: Backend> Decoder<B> {
 
     /// Moves keys and values of all layers, each kind's turned by its own frequencies.
     pub fn shift(&self, keeps: &[Keeps], backend: &mut B, cache: &mut Cache<B>, shift: &Shift<'_>) {
-        let turns: Vec<_> = self.attention.iter().map(|params| params.turn_back(shift)).collect();
+        let rotations: Vec<_> = self.attention.iter().map(|params| params.back_rotation(shift)).collect();
         for (layer, keeps) in self.layers.iter().zip(keeps) {
             if let Mixer::Attention { kind, .. } | Mixer::Latent { kind, .. } = layer.mixer
                 && let Keeps::Kv(_, place) = *keeps
             {
-                attention::shift(backend, cache, place, shift, turns[kind].as_ref());
+                attention::shift(backend, cache, place, shift, rotations[kind].as_ref());
             }
         }
     }

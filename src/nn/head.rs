@@ -58,16 +58,16 @@ impl<B: Backend> Head<B> {
             return Ok(());
         }
         let (n_out, n_vocab) = (ws.n_out, ws.shape.n_vocab);
-        for (turn, rows) in outputs.chunks(n_out).enumerate() {
+        for (chunk, rows) in outputs.chunks(n_out).enumerate() {
             batch.watch.check()?;
             self.logits(token_embd, backend, ws, rows);
             match &mut out {
                 Output::Logits(out) => {
-                    let at = turn * n_out * n_vocab;
+                    let at = chunk * n_out * n_vocab;
                     backend.read(&ws.logits, 0, &mut out[at..at + rows.len() * n_vocab]);
                 }
                 Output::Best(best) => {
-                    backend.arg_max(&ws.logits, n_vocab, &mut best[turn * n_out..][..rows.len()]);
+                    backend.arg_max(&ws.logits, n_vocab, &mut best[chunk * n_out..][..rows.len()]);
                 }
                 Output::Each { row, look } => {
                     for (i, &of) in rows.iter().enumerate() {

@@ -46,7 +46,7 @@ impl<B: Backend> GatedMlp<B> {
                 n_rows: self.n_ff,
                 activation: self.activation,
                 out: &mut *gate,
-                room: up,
+                scratch: up,
             });
         } else {
             Linear::forward_many([(&self.gate, &mut *gate), (&self.up, &mut *up)], backend, x, n);

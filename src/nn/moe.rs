@@ -160,9 +160,9 @@ impl<B: Backend> Moe<B> {
             }
         }
         match &self.latent {
-            Some((_, behind)) => {
+            Some((_, after)) => {
                 multiply(backend, &ws.gate, &self.down, true, &mut ws.shared);
-                behind.forward(backend, &ws.shared, n, &mut ws.proj);
+                after.forward(backend, &ws.shared, n, &mut ws.proj);
             }
             None => multiply(backend, &ws.gate, &self.down, true, &mut ws.proj),
         }

@@ -31,16 +31,16 @@ pub struct PerLayerEmbd<B: Backend> {
 impl<B: Backend> PerLayerEmbd<B> {
     /// Fills `ws.per_layer` for `tokens`, whose embeddings are in `ws.x`. Errors: as [`Backend::embed`].
     pub fn forward(&self, backend: &mut B, ws: &mut Workspace<B>, tokens: &[u32]) -> Result<()> {
-        let (n, [vectors, room]) = (tokens.len(), &mut ws.per_layer);
+        let (n, [vectors, scratch]) = (tokens.len(), &mut ws.per_layer);
         let row = |&token: &u32| if (token as usize) < self.n_rows { token } else { 0 };
         ws.rows.clear();
         ws.rows.extend(tokens.iter().map(row));
         let len = n * self.n_layer * self.dim;
         self.projection.forward(backend, &ws.x, n, vectors);
-        self.norm.forward(backend, vectors, None, n * self.n_layer, room);
+        self.norm.forward(backend, vectors, None, n * self.n_layer, scratch);
         backend.embed(Embed { table: &self.table, rows: &ws.rows, out: &mut *vectors })?;
         backend.scale(vectors, self.table_scale, len);
-        backend.add(vectors, room, len);
+        backend.add(vectors, scratch, len);
         backend.scale(vectors, self.scale, len);
         Ok(())
     }

@@ -165,7 +165,7 @@ impl<B: Backend> Workspace<B> {
             latent: [rows(s.n_latent.0)?, rows(s.n_latent.0)?, rows(s.n_latent.0)?],
             heads: rows(s.n_latent.1.saturating_mul(2))?,
             per_layer: [rows(s.n_per_layer)?, rows(s.n_per_layer)?],
-            rows: room(if s.n_per_layer > 0 { s.n_tokens } else { 0 })?,
+            rows: with_capacity(if s.n_per_layer > 0 { s.n_tokens } else { 0 })?,
             streams: [
                 rows(s.n_streams.saturating_mul(s.n_embd))?,
                 rows(s.n_streams.saturating_mul(s.n_embd))?,
@@ -182,7 +182,7 @@ impl<B: Backend> Workspace<B> {
 }
 
 /// Room for `n` numbers of rows.
-fn room(n: usize) -> Result<Vec<u32>> {
+fn with_capacity(n: usize) -> Result<Vec<u32>> {
     let mut rows = Vec::new();
     match rows.try_reserve_exact(n) {
         Ok(()) => Ok(rows),

@@ -85,8 +85,8 @@ pub(super) fn apply(
 ) -> Result<()> {
     let (n, total) = (candidates.len(), candidates.weigh() as f64);
     before.tokens.clear();
-    let room = before.tokens.try_reserve(n);
-    room.map_err(|_| Error::NoMemory(format!("no memory for the probabilities of {n} candidates")))?;
+    let reserved = before.tokens.try_reserve(n);
+    reserved.map_err(|_| Error::NoMemory(format!("no memory for the probabilities of {n} candidates")))?;
     before.tokens.extend(candidates.iter().map(|c| (c.id, c.weight as f64 / total)));
     let target = average.adapted(target);
     for (logit, (_, probability)) in candidates.logits_mut().1.iter_mut().zip(&before.tokens) {

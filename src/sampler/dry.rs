@@ -81,7 +81,7 @@ pub(super) fn apply(candidates: &mut Candidates, dry: &Dry, recent: &[u32], scra
     let n = recent.len();
     let Repeats { lengths, followers } = scratch;
     followers.clear();
-    let limit = behind_breaker(recent, &dry.breakers);
+    let limit = len_after_breaker(recent, &dry.breakers);
     if n <= dry.allowed_length || limit < dry.allowed_length || dry.multiplier == 0.0 {
         return;
     }
@@ -110,7 +110,7 @@ fn penalty(dry: &Dry, length: usize) -> f32 {
 }
 
 /// How many tokens came after the last breaker.
-fn behind_breaker(recent: &[u32], breakers: &[Vec<u32>]) -> usize {
+fn len_after_breaker(recent: &[u32], breakers: &[Vec<u32>]) -> usize {
     for (at, token) in recent.iter().enumerate().rev() {
         let first = breakers.partition_point(|breaker| breaker[0] < *token);
         let of_token = breakers[first..].iter().take_while(|breaker| breaker[0] == *token);
@@ -172,11 +172,11 @@ mod tests {
     #[test]
     fn no_passage_goes_beyond_a_breaker() {
         let breakers = [vec![7], vec![8, 9], vec![8, 9, 5]];
-        assert_eq!(behind_breaker(&[1, 2, 3], &breakers), 3);
-        assert_eq!(behind_breaker(&[1, 7, 2, 3], &breakers), 2);
-        assert_eq!(behind_breaker(&[7, 7], &breakers), 0);
-        assert_eq!(behind_breaker(&[8, 9, 1], &breakers), 1);
-        assert_eq!(behind_breaker(&[8, 9, 5, 1], &breakers), 1);
-        assert_eq!(behind_breaker(&[1, 8], &breakers), 2);
+        assert_eq!(len_after_breaker(&[1, 2, 3], &breakers), 3);
+        assert_eq!(len_after_breaker(&[1, 7, 2, 3], &breakers), 2);
+        assert_eq!(len_after_breaker(&[7, 7], &breakers), 0);
+        assert_eq!(len_after_breaker(&[8, 9, 1], &breakers), 1);
+        assert_eq!(len_after_breaker(&[8, 9, 5, 1], &breakers), 1);
+        assert_eq!(len_after_breaker(&[1, 8], &breakers), 2);
     }
 }

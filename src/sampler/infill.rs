@@ -71,9 +71,10 @@ impl Scratch {
         self.by_text.clear();
         self.place.clear();
         self.least.clear();
-        let room = self.merged.try_reserve(n).and_then(|()| self.by_text.try_reserve(n));
-        let room = room.and_then(|()| self.place.try_reserve(n));
-        room.and_then(|()| self.least.try_reserve(4 * n.next_power_of_two()))
+        let reserved = self.merged.try_reserve(n).and_then(|()| self.by_text.try_reserve(n));
+        let reserved = reserved.and_then(|()| self.place.try_reserve(n));
+        reserved
+            .and_then(|()| self.least.try_reserve(4 * n.next_power_of_two()))
             .map_err(|_| Error::NoMemory(format!("no memory to merge {n} candidates")))
     }
 }

@@ -133,7 +133,7 @@ impl Sampler {
     ///
     /// # Errors
     /// [`Error::NoMemory`].
-    pub fn with_seed_behind(&self, i: u64) -> Result<Sampler> {
+    pub fn with_seed_offset(&self, i: u64) -> Result<Sampler> {
         let seed = self.seed.wrapping_add(i);
         Ok(Sampler { seed, rng: Rng::new(seed), ..self.try_clone()? })
     }
@@ -142,7 +142,7 @@ impl Sampler {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] when there are [`MOST_STAGES`].
-    pub fn check_room(&self) -> Result<()> {
+    pub fn check_capacity(&self) -> Result<()> {
         match self.stages.len() < MOST_STAGES {
             true => Ok(()),
             false => Err(Error::InvalidArgument(format!("a chain has at most {MOST_STAGES} stages"))),
@@ -155,7 +155,7 @@ impl Sampler {
     /// [`Error::InvalidArgument`] names a parameter that is out of range, and says when there are [`MOST_STAGES`];
     /// [`Error::NoMemory`]. The chain stays as it is.
     pub fn push(&mut self, mut stage: Stage) -> Result<()> {
-        self.check_room()?;
+        self.check_capacity()?;
         match &mut stage {
             Stage::Temperature(t) => temperature::validate(*t)?,
             Stage::DynamicTemperature { temperature, range, exponent } => {

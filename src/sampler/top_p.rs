@@ -69,9 +69,9 @@ fn last_range(candidates: &Candidates, share: u64) -> (Range<f32>, u64) {
 fn last_of_share(candidates: &mut [Candidate], mut share: u64) -> Candidate {
     let mut range = candidates;
     // Few tokens usually hold most of the probability, so the first guesses are small.
-    let mut guess = 64;
+    let mut n_best = 64;
     while range.len() > 1 {
-        let middle = guess.min(range.len() / 2);
+        let middle = n_best.min(range.len() / 2);
         range.select_nth_unstable_by(middle, Candidate::best_first);
         let (better, worse) = range.split_at_mut(middle);
         let weight: u64 = better.iter().map(|c| c.weight).sum();
@@ -80,7 +80,7 @@ fn last_of_share(candidates: &mut [Candidate], mut share: u64) -> Candidate {
         } else {
             share -= weight;
             range = worse;
-            guess = guess.saturating_mul(8);
+            n_best = n_best.saturating_mul(8);
         }
     }
     range[0]

@@ -133,7 +133,7 @@ mod system {
     const STACK_BYTES: usize = 2 << 20;
     /// What the C library may want for a thread's variables when they are first used, and ends the process without: those of a library
     /// that was opened at run time.
-    const ROOM_BYTES: usize = 64 << 10;
+    const PROBE_BYTES: usize = 64 << 10;
 
     struct Task {
         work: Work,
@@ -144,7 +144,7 @@ mod system {
     extern "C" fn main(task: *mut c_void) -> *mut c_void {
         // SAFETY: `start` made it of a box, for this thread alone.
         let task = unsafe { Box::from_raw(task.cast::<Task>()) };
-        if !has_room() {
+        if !has_memory() {
             let Task { work, shared, .. } = *task;
             drop(work);
             shared.has_ended.store(true, SeqCst);
@@ -158,12 +158,12 @@ mod system {
     }
 
     /// Whether the C library has some memory for this thread. What is given back stays near: the next small block comes from it.
-    fn has_room() -> bool {
+    fn has_memory() -> bool {
         // SAFETY: no condition.
-        let room = unsafe { libc::malloc(ROOM_BYTES) };
+        let block = unsafe { libc::malloc(PROBE_BYTES) };
         // SAFETY: NULL, or a block of malloc's that nobody uses.
-        unsafe { libc::free(room) };
-        !room.is_null()
+        unsafe { libc::free(block) };
+        !block.is_null()
     }
 
     fn set_name(name: &std::ffi::CStr) {

@@ -76,14 +76,14 @@ fn cores() -> Option<Vec<Core>> {
     // SAFETY: no place, so that only the length is told.
     unsafe { GetLogicalProcessorInformationEx(RelationProcessorCore, std::ptr::null_mut(), &mut len) };
     // Entries are aligned like their numbers.
-    let mut room = vec![0u64; (len as usize).div_ceil(8)];
-    let place = room.as_mut_ptr().cast::<SYSTEM_LOGICAL_PROCESSOR_INFORMATION_EX>();
+    let mut buffer = vec![0u64; (len as usize).div_ceil(8)];
+    let place = buffer.as_mut_ptr().cast::<SYSTEM_LOGICAL_PROCESSOR_INFORMATION_EX>();
     // SAFETY: `len` bytes of room.
     let status = unsafe { GetLogicalProcessorInformationEx(RelationProcessorCore, place, &mut len) };
     if status == 0 {
         return None;
     }
-    let bytes = bytemuck::cast_slice::<u64, u8>(&room).get(..len as usize)?;
+    let bytes = bytemuck::cast_slice::<u64, u8>(&buffer).get(..len as usize)?;
     let cores = entries(bytes)?;
     (!cores.is_empty()).then_some(cores)
 }

@@ -9,7 +9,7 @@ use super::effort::Effort;
 use super::merges::Merges;
 use super::vocab::{Lexicon, Speller, Vocab};
 use crate::error::{Error, Result, quoted};
-use crate::gguf::room_for;
+use crate::gguf::with_capacity;
 
 /// The encoder of a BPE vocabulary.
 pub(super) struct Bpe {
@@ -161,14 +161,14 @@ impl<'m> MergeReader<'m> {
         list: &str,
         n: usize,
     ) -> Result<MergeReader<'m>> {
-        let no_room = || Error::NoMemory(format!("no memory for the {n} merges of the list {list:?}"));
-        let merges = Merges::with_room(n).ok_or_else(no_room)?;
-        let mut is_spelled = room_for(vocab.len(), "the merges of the vocabulary's tokens")?;
+        let no_memory = || Error::NoMemory(format!("no memory for the {n} merges of the list {list:?}"));
+        let merges = Merges::with_capacity(n).ok_or_else(no_memory)?;
+        let mut is_spelled = with_capacity(vocab.len(), "the merges of the vocabulary's tokens")?;
         is_spelled.resize(vocab.len(), false);
         lexicon.spelled().for_each(|id| is_spelled[id as usize] = true);
         let n_special = vocab.types.iter().filter(|ty| ty.is_special()).count();
         let mut reserved = HashSet::new();
-        reserved.try_reserve(n_special).map_err(|_| no_room())?;
+        reserved.try_reserve(n_special).map_err(|_| no_memory())?;
         reserved.extend(vocab.iter().filter(|(_, _, ty)| ty.is_special()).map(|(_, text, _)| text));
         Ok(MergeReader { lexicon, speller, is_spelled, reserved, merges, scratch: Vec::new(), last_joint: 0 })
     }

@@ -7,7 +7,7 @@
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::error::{Error, Result};
-use crate::gguf::{copied_text, room_for};
+use crate::gguf::{copied_text, with_capacity};
 
 /// The table.
 pub(super) struct Charsmap {
@@ -45,7 +45,7 @@ impl Charsmap {
             return Err(bad(format!("has a replacement of {n} bytes, more than {MAX_REPLACEMENT}")));
         }
         let what = format!("the normalization table {name:?}");
-        let mut units = room_for(trie.len() / 4, &what)?;
+        let mut units = with_capacity(trie.len() / 4, &what)?;
         units.extend(trie.as_chunks::<4>().0.iter().map(|&unit| u32::from_le_bytes(unit)));
         Ok(Charsmap { units, strings: copied_text(strings, &what)? })
     }

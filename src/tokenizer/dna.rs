@@ -68,19 +68,19 @@ impl Dna {
         mut plain: impl FnMut(&str, &mut Vec<u32>) -> Result<()>,
     ) -> Result<()> {
         let mut rest = text;
-        while let Some((before, behind)) = rest.split_once(BEGIN) {
+        while let Some((before, after)) = rest.split_once(BEGIN) {
             if !before.is_empty() {
                 plain(before, out)?;
             }
             out.push(self.begin);
-            let (letters, behind) = match behind.split_once(END) {
-                Some((letters, behind)) => (letters, Some(behind)),
-                None => (behind, None),
+            let (letters, after) = match after.split_once(END) {
+                Some((letters, after)) => (letters, Some(after)),
+                None => (after, None),
             };
             self.push(letters, out);
-            let Some(behind) = behind else { return Ok(()) };
+            let Some(after) = after else { return Ok(()) };
             out.push(self.end);
-            rest = behind;
+            rest = after;
         }
         if rest.is_empty() { Ok(()) } else { plain(rest, out) }
     }

@@ -26,7 +26,7 @@ pub(super) struct Effort<'l> {
     n_calls: u32,
     n_steps: u32,
     /// Bytes of normalized text.
-    room: usize,
+    n_left: usize,
 }
 
 impl<'l> Effort<'l> {
@@ -40,8 +40,8 @@ impl<'l> Effort<'l> {
     pub(super) fn under(len: usize, name: &'l str, looks: &'l dyn Fn() -> Result<()>) -> Effort<'l> {
         let time = Duration::from_secs(2)
             + Duration::from_micros(4).saturating_mul(u32::try_from(len).unwrap_or(u32::MAX));
-        let room = len.saturating_mul(MAX_GROWTH).saturating_add(MAX_PREFIX);
-        Effort { name, looks, last: Instant::now(), time, n_calls: 0, n_steps: 0, room }
+        let n_left = len.saturating_mul(MAX_GROWTH).saturating_add(MAX_PREFIX);
+        Effort { name, looks, last: Instant::now(), time, n_calls: 0, n_steps: 0, n_left }
     }
 
     /// To be called for each of many small steps, whose number is bounded: looks whether the call is to end.
@@ -95,12 +95,12 @@ impl<'l> Effort<'l> {
     }
 
     /// The most bytes that a part of the text may become.
-    pub(super) fn room(&self) -> usize {
-        self.room
+    pub(super) fn n_left(&self) -> usize {
+        self.n_left
     }
 
     /// Takes the room for `len` bytes of normalized text.
-    pub(super) fn take_room(&mut self, len: usize) {
-        self.room = self.room.saturating_sub(len);
+    pub(super) fn spend(&mut self, len: usize) {
+        self.n_left = self.n_left.saturating_sub(len);
     }
 }

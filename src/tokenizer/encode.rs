@@ -50,8 +50,8 @@ impl<'t> Encoder<'t> {
     ///
     /// # Errors
     /// As [`Encoder::encode`].
-    pub fn encode_behind(&self, past: &[u32], text: &str, parse_special: bool) -> Result<Vec<u32>> {
-        self.encode_at(self.tokenizer.place_behind(past), text, parse_special)
+    pub fn encode_after(&self, past: &[u32], text: &str, parse_special: bool) -> Result<Vec<u32>> {
+        self.encode_at(self.tokenizer.place_after(past), text, parse_special)
     }
 
     /// The tokens of `text` in the midst of one: no space is put before it, and no text spells a control token.
@@ -59,7 +59,7 @@ impl<'t> Encoder<'t> {
     /// # Errors
     /// As [`Encoder::encode`].
     pub fn encode_inside(&self, text: &str) -> Result<Vec<u32>> {
-        self.encode_at(Place::Behind, text, false)
+        self.encode_at(Place::After, text, false)
     }
 
     fn encode_at(&self, place: Place, text: &str, parse_special: bool) -> Result<Vec<u32>> {
@@ -81,7 +81,7 @@ impl<'t> Encoder<'t> {
             out.extend_from_slice(&self.tokenizer.roles.prefix);
         }
         let n_prefix = out.len();
-        let place = self.tokenizer.place_behind(past);
+        let place = self.tokenizer.place_after(past);
         self.tokenizer.encode_text(
             text,
             place,
@@ -168,9 +168,9 @@ impl Tokenizer {
         self.under(NEVER).encode_bytes(text, add_special, parse_special)
     }
 
-    /// See [`Encoder::encode_behind`].
-    pub fn encode_behind(&self, past: &[u32], text: &str, parse_special: bool) -> Result<Vec<u32>> {
-        self.under(NEVER).encode_behind(past, text, parse_special)
+    /// See [`Encoder::encode_after`].
+    pub fn encode_after(&self, past: &[u32], text: &str, parse_special: bool) -> Result<Vec<u32>> {
+        self.under(NEVER).encode_after(past, text, parse_special)
     }
 
     /// See [`Encoder::encode_inside`].
@@ -194,11 +194,11 @@ impl Tokenizer {
     }
 
     /// The place after the tokens of a sequence.
-    fn place_behind(&self, past: &[u32]) -> Place {
+    fn place_after(&self, past: &[u32]) -> Place {
         match past.last() {
             _ if past == self.roles.prefix => Place::Start,
             Some(&last) if self.ends_text(last) => Place::AfterSpecial,
-            Some(_) => Place::Behind,
+            Some(_) => Place::After,
             None => Place::Start,
         }
     }

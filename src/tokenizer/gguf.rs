@@ -16,7 +16,7 @@ use super::special::{Added, MAX_SEARCHED, SpecialTokens};
 use super::vocab::{SPACE, TokenType, Vocab};
 use super::{Model, Tokenizer};
 use crate::error::{Error, Result, quoted};
-use crate::gguf::{Metadata, StringArray, collected, copied_text, room_for};
+use crate::gguf::{Metadata, StringArray, collected, copied_text, with_capacity};
 
 /// The key of the kind of vocabulary.
 const KIND: &str = "tokenizer.ggml.model";
@@ -226,7 +226,7 @@ fn read_vocab<'m>(meta: &'m Metadata, looks: Looks<'_>) -> Result<Vocab<'m>> {
     let texts = collected(n, &named(TOKENS), tokens.iter().enumerate().map(text))?;
     let numbers = meta.i32s(TYPES)?;
     check_len(TYPES, numbers.as_ref().map_or(n, |numbers| numbers.len()), n)?;
-    let mut types = room_for(n, &named(TYPES))?;
+    let mut types = with_capacity(n, &named(TYPES))?;
     match numbers {
         Some(numbers) => types.extend(numbers.iter().map(|&n| TokenType::from_number(n))),
         None => types.resize(n, TokenType::Normal),
@@ -254,7 +254,7 @@ pub(super) fn read_scores(meta: &Metadata, n: usize) -> Result<Vec<f32>> {
     if let Some(id) = scores.iter().position(|score| score.is_nan()) {
         return Err(Error::Format(format!("the score of token {id} in {SCORES:?} is not a number")));
     }
-    let mut positive = room_for(n, &named(SCORES))?;
+    let mut positive = with_capacity(n, &named(SCORES))?;
     positive.extend(scores.iter().map(|score| score + 0.0));
     Ok(positive)
 }
@@ -331,7 +331,7 @@ fn specials(meta: &Metadata, vocab: &Vocab<'_>, spaced: bool, looks: Looks<'_>) 
         _ => "",
     };
     let n = vocab.types.iter().filter(|ty| ty.is_special()).count();
-    let mut tokens = room_for(n, "the special tokens")?;
+    let mut tokens = with_capacity(n, "the special tokens")?;
     for (id, text, ty) in vocab.iter().filter(|(_, _, ty)| ty.is_special()) {
         looks.at(tokens.len())?;
         let control = ty != TokenType::UserDefined;

@@ -19,7 +19,7 @@ use super::unigram::Unigram;
 use super::vocab::{Lexicon, SPACE, Speller, Spelling, TokenType, Vocab};
 use super::wordpiece::{MAX_CHARS, WordPiece};
 use crate::error::{Error, Result, quoted};
-use crate::gguf::{Array, Metadata, Value, collected, room_for};
+use crate::gguf::{Array, Metadata, Value, collected, with_capacity};
 
 /// What is built differently for each kind of vocabulary.
 pub(super) struct Parts {
@@ -200,7 +200,7 @@ pub(super) fn unigram(
     unk: Option<u32>,
     looks: Looks<'_>,
 ) -> Result<Parts> {
-    let mut scores: Vec<f64> = room_for(vocab.len(), &named(SCORES))?;
+    let mut scores: Vec<f64> = with_capacity(vocab.len(), &named(SCORES))?;
     scores.extend(read_scores(meta, vocab.len())?.into_iter().map(f64::from));
     let mut min_score = f64::INFINITY;
     for (id, _, ty) in vocab.iter() {

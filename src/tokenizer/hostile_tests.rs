@@ -213,7 +213,7 @@ fn assertions_see_what_was_matched_before() {
 }
 
 #[test]
-fn splits_remove_what_they_are_told() {
+fn splits_remove_what_their_options_say() {
     let literal = |invert: bool| {
         let stage =
             json!({ "type": "Split", "pattern": { "String": "b" }, "behavior": "Removed", "invert": invert });
@@ -318,15 +318,15 @@ fn texts_in_parts_are_no_json() {
 /// What memory a part needs is looked for by its objects and lists, not by what its texts hold.
 #[test]
 fn braces_in_texts_are_no_objects() {
-    let room = json_file::room;
+    let memory_needed = json_file::memory_needed;
     for text in ["{", "[", ",", r#"\"{"#, r"\\", r#"\\\"[,"#] {
         let (many, other) = (text.repeat(1000), "x".repeat(1000 * text.len()));
         let part = |text: &str| format!("{{\"type\": \"{text}\", \"{text}\": [{{}}]}}");
-        assert_eq!(room(&part(&many)), room(&part(&other)), "{text}");
+        assert_eq!(memory_needed(&part(&many)), memory_needed(&part(&other)), "{text}");
         let string = json!({ "type": "Replace", "pattern": { "String": many }, "content": "b" });
         assert_eq!(with("normalizer", string).unwrap().encode("a", false, false).unwrap(), [0]);
     }
-    let (one, list, element) = (room("{}"), room("[]"), room("[1,1]"));
+    let (one, list, element) = (memory_needed("{}"), memory_needed("[]"), memory_needed("[1,1]"));
     assert_eq!((one, list, element), (4096 + 8, 1024 + 8, 1024 + 512 + 3 * 8));
 }
 

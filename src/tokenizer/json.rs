@@ -22,7 +22,7 @@ use super::{Model, Place, Tokenizer, TokenizerFiles};
 use serde_json::Value;
 
 use crate::error::{Error, Result, quoted, shortened};
-use crate::gguf::{collected, filled, room_for};
+use crate::gguf::{collected, filled, with_capacity};
 
 /// The list of the merges.
 const MERGES: &str = "model.merges";
@@ -89,7 +89,7 @@ pub(super) fn read(files: &TokenizerFiles<'_>, looks: Looks<'_>) -> Result<Token
 }
 
 /// Bytes of memory that a byte of a `tokenizer_config.json` becomes, at most.
-const CONFIG_ROOM_PER_BYTE: usize = 8;
+const CONFIG_MEMORY_PER_BYTE: usize = 8;
 
 /// Reads a `tokenizer_config.json`.
 fn read_config(config: &[u8]) -> Result<ConfigFile> {
@@ -123,7 +123,7 @@ pub(super) fn read_configs(files: &TokenizerFiles<'_>) -> Result<(ConfigFile, Ad
 
 /// Reads a small file.
 fn read_small<'f, T: serde::Deserialize<'f>>(file: &'f [u8], name: &str) -> Result<T> {
-    room_for::<u8>(file.len() * CONFIG_ROOM_PER_BYTE, &format!("the {name}"))?;
+    with_capacity::<u8>(file.len() * CONFIG_MEMORY_PER_BYTE, &format!("the {name}"))?;
     serde_json::from_slice(file)
         .map_err(|e| Error::Format(format!("the {name} cannot be read: {}", shortened(e))))
 }
@@ -306,7 +306,7 @@ fn read_specials(
     // As one text.
     let mut effort = Effort::under(those(true).map(|added| added.content.len()).sum(), "", looks.0);
     let n = those(true).count();
-    let mut normalized = room_for(n, SPECIALS)?;
+    let mut normalized = with_capacity(n, SPECIALS)?;
     for (i, added) in those(true).enumerate() {
         looks.at(i)?;
         normalized.push((normalizer.apply(&added.content, Place::Start, &mut effort)?, describe(added)));

@@ -8,7 +8,7 @@ use super::json_class::Class;
 use super::json_config::{self, ConfigFile, Flags, ROLES, TokenFile};
 use super::json_file::{AddedFile, TokenizerFile, VocabFile};
 use crate::error::{Error, Result, quoted};
-use crate::gguf::room_for;
+use crate::gguf::with_capacity;
 
 /// Special, and found in the text as it is.
 const SPECIAL: Flags =
@@ -32,7 +32,7 @@ pub(super) fn add(
 ) -> Result<()> {
     let n_config = config.added_tokens_decoder.as_ref().map_or(0, |added| added.0.len());
     let n = file.added_tokens.len() + n_config + older.0.len() + config.extra().count() + ROLES.len();
-    room_for::<(AddedFile<'_>, [usize; 8])>(n, ADDED)?;
+    with_capacity::<(AddedFile<'_>, [usize; 8])>(n, ADDED)?;
     let wanted = wanted(file, config, class, older);
     let kept = match class {
         Some(_) => Vec::new(),
@@ -158,8 +158,8 @@ impl<'f, 'v> List<'f, 'v> {
             VocabFile::Ids(tokens) => tokens.iter().map(|(text, id)| (&**text, *id)).collect(),
             VocabFile::Scores(tokens) => (0..).zip(tokens).map(|(id, (text, _))| (&**text, id)).collect(),
         };
-        let behind = added.iter().map(|added| added.id.saturating_add(1)).max().unwrap_or(0);
-        let next = behind.max(vocab.len() as u32);
+        let first_free = added.iter().map(|added| added.id.saturating_add(1)).max().unwrap_or(0);
+        let next = first_free.max(vocab.len() as u32);
         List { added, places, vocab, next }
     }
 

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::looks::Looks;
 use crate::error::{self, Error, shortened};
-use crate::gguf::{append, json, room_for};
+use crate::gguf::{append, json, with_capacity};
 
 /// The most bytes of a text in the file, of a part around the model, and the deepest nesting of what is not read: who parses
 /// JSON has a buffer for texts with escapes and for nesting, and cannot do with less. Real parts have some hundred bytes,
@@ -20,10 +20,10 @@ use crate::gguf::{append, json, room_for};
 const MAX_TEXT: usize = 4 << 20;
 /// Bytes of memory for each of a part's bytes, objects, arrays and elements, about: as a tree, of which there are several
 /// while the `tokenizers` crate finds out what it is, and as what becomes of it.
-const ROOM_PER_BYTE: usize = 8;
-const ROOM_PER_OBJECT: usize = 4096;
-const ROOM_PER_ARRAY: usize = 1024;
-const ROOM_PER_ELEMENT: usize = 512;
+const MEMORY_PER_BYTE: usize = 8;
+const MEMORY_PER_OBJECT: usize = 4096;
+const MEMORY_PER_ARRAY: usize = 1024;
+const MEMORY_PER_ELEMENT: usize = 512;
 /// Bytes of texts that are copied between two looks.
 const COPIED: usize = 1 << 20;
 
@@ -127,7 +127,7 @@ impl Part<'_> {
                 "the field {name:?} of the tokenizer.json has {n} bytes, Ember reads at most {MAX_TEXT}"
             )));
         }
-        room_for::<u8>(room(json), &format!("the field {name:?} of the tokenizer.json"))?;
+        with_capacity::<u8>(memory_needed(json), &format!("the field {name:?} of the tokenizer.json"))?;
         json::tree(json.as_bytes()).map_err(|e| {
             let e = shortened(e);
             Error::Format(format!("the field {name:?} of the tokenizer.json cannot be read: {e}"))
@@ -136,15 +136,15 @@ impl Part<'_> {
 }
 
 /// Bytes of memory that a part takes.
-pub(super) fn room(json: &str) -> usize {
+pub(super) fn memory_needed(json: &str) -> usize {
     let marks = Marks { json: json.as_bytes(), at: 0 };
     marks.fold(0, |n, (byte, n_text)| {
         let more = match byte {
-            b'{' => ROOM_PER_OBJECT,
-            b'[' => ROOM_PER_ARRAY,
-            b',' => ROOM_PER_ELEMENT,
-            b'"' => ROOM_PER_BYTE * (2 + n_text),
-            _ => ROOM_PER_BYTE,
+            b'{' => MEMORY_PER_OBJECT,
+            b'[' => MEMORY_PER_ARRAY,
+            b',' => MEMORY_PER_ELEMENT,
+            b'"' => MEMORY_PER_BYTE * (2 + n_text),
+            _ => MEMORY_PER_BYTE,
         };
         n.saturating_add(more)
     })

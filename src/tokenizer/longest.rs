@@ -5,7 +5,7 @@
 use super::effort::Effort;
 use super::vocab::Lexicon;
 use crate::error::Result;
-use crate::gguf::room_for;
+use crate::gguf::with_capacity;
 
 /// The encoder of such a vocabulary.
 pub(super) struct Longest {
@@ -21,7 +21,7 @@ impl Longest {
     /// # Errors
     /// `NoMemory`.
     pub(super) fn new(lexicon: &Lexicon, unk: Option<u32>) -> Result<Longest> {
-        let mut sorted = room_for(lexicon.len(), "the vocabulary's tokens in order")?;
+        let mut sorted = with_capacity(lexicon.len(), "the vocabulary's tokens in order")?;
         sorted.extend(lexicon.spelled());
         sorted.sort_unstable_by_key(|&id| lexicon.get(id).unwrap_or_default());
         Ok(Longest { sorted, unk })

@@ -45,7 +45,7 @@ struct Candidate {
 
 impl Merges {
     /// Room for `n` merges, if there is memory for that.
-    pub(super) fn with_room(n: usize) -> Option<Merges> {
+    pub(super) fn with_capacity(n: usize) -> Option<Merges> {
         let mut by_pair = AHashMap::new();
         by_pair.try_reserve(n).ok()?;
         Some(Merges { by_pair })

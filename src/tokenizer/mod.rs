@@ -135,9 +135,9 @@ pub struct TokenizerFiles<'a> {
 
 /// Bytes of memory that encoding may take for each byte of a text. Texts of 4 MB took 4 to 32 with byte-level BPE, the most where each
 /// digit is a word, and 28 to 56 with the scores of SentencePiece.
-const ROOM_PER_BYTE: usize = 64;
+const MEMORY_PER_BYTE: usize = 64;
 /// The same where the `tokenizers` crate cuts text into words, which are texts of their own there: 290 where each letter is one.
-const FOREIGN_ROOM_PER_BYTE: usize = 320;
+const FOREIGN_MEMORY_PER_BYTE: usize = 320;
 
 /// What turns a word into tokens.
 enum Model {
@@ -172,7 +172,7 @@ enum Place {
     /// After a token that was found in the normalized text, or bytes that are no text.
     Inside,
     /// It goes on where the text of another call ends.
-    Behind,
+    After,
 }
 
 impl Tokenizer {
@@ -253,10 +253,10 @@ impl Tokenizer {
     }
 
     /// Bytes of memory that encoding may take for each byte of a text, unless normalization makes it much longer.
-    pub fn room_per_byte(&self) -> usize {
+    pub fn memory_per_byte(&self) -> usize {
         match self.pre.stages.iter().any(|stage| matches!(stage, Stage::Other { .. })) {
-            true => FOREIGN_ROOM_PER_BYTE,
-            false => ROOM_PER_BYTE,
+            true => FOREIGN_MEMORY_PER_BYTE,
+            false => MEMORY_PER_BYTE,
         }
     }
 

@@ -58,11 +58,11 @@ impl Normalizer {
         for step in &self.steps {
             effort.check_now()?;
             if let Some(changed) = step.apply(&text, place, effort)? {
-                check_len(changed.len(), effort.room())?;
+                check_len(changed.len(), effort.n_left())?;
                 text = Cow::Owned(changed);
             }
         }
-        effort.take_room(text.len());
+        effort.spend(text.len());
         Ok(text)
     }
 }
@@ -81,7 +81,7 @@ impl Step {
     /// The changed text, or None if nothing changes. What would become longer than there is room for is refused before it is
     /// made, unless the step cannot make it much longer.
     fn apply(&self, text: &str, place: Place, effort: &mut Effort) -> Result<Option<String>> {
-        let most = effort.room();
+        let most = effort.n_left();
         Ok(match self {
             Step::Prefix(prefix) => {
                 let wanted = matches!(place, Place::Start | Place::AfterSpecial) && !text.is_empty();

@@ -43,8 +43,8 @@ pub(super) fn translated(expression: &str) -> Cow<'_, str> {
             }
             // A bracket that comes first closes nothing.
             '[' => {
-                let behind = rest[1..].strip_prefix('^').unwrap_or(&rest[1..]);
-                rest.len() - behind.strip_prefix(']').unwrap_or(behind).len()
+                let after = rest[1..].strip_prefix('^').unwrap_or(&rest[1..]);
+                rest.len() - after.strip_prefix(']').unwrap_or(after).len()
             }
             _ => c.len_utf8(),
         };

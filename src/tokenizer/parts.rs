@@ -76,11 +76,11 @@ impl Encoder<'_> {
         tokens.extend(self.encode(first, false, false)?);
         (0..n_between).for_each(|_| tokens.extend_from_slice(suffix));
         let begin = tokens.len();
-        let mut behind = self.encode(second, false, false)?;
+        let mut after = self.encode(second, false, false)?;
         if let Some(most) = most {
-            behind.truncate(most.saturating_sub(begin + suffix.len()));
+            after.truncate(most.saturating_sub(begin + suffix.len()));
         }
-        tokens.extend(behind);
+        tokens.extend(after);
         tokens.extend_from_slice(suffix);
         let second = if tokenizer.roles.one_type { tokens.len() } else { begin };
         Ok(Pair { tokens, second })

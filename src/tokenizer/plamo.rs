@@ -7,7 +7,7 @@ use super::looks::Looks;
 use super::unigram::Unigram;
 use super::vocab::Lexicon;
 use crate::error::{Error, Result};
-use crate::gguf::room_for;
+use crate::gguf::with_capacity;
 
 /// What a character costs that is in no piece.
 const UNKNOWN_COST: i64 = 10_000_000;
@@ -53,7 +53,7 @@ impl Plamo {
             let cost = -(f64::from(*score) * UNIT).round() as i64;
             (score.is_finite() && cost < MAX_COST).then_some(cost)
         };
-        let mut costs = room_for(scores.len(), "the costs of pieces")?;
+        let mut costs = with_capacity(scores.len(), "the costs of pieces")?;
         costs.extend(scores.iter().map(cost));
         // What it computes with is not asked for.
         let pieces = Unigram::new(lexicon, Vec::new(), 0.0, Some(0), false, looks)?;

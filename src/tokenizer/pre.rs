@@ -117,13 +117,13 @@ impl PreTokenizer {
         mut found: impl FnMut(&str, &mut Effort) -> Result<()>,
     ) -> Result<()> {
         let spaced;
-        let text =
-            if self.prefix_space && place != Place::Behind && !text.starts_with(' ') && !text.is_empty() {
-                spaced = [" ", text].concat();
-                &spaced
-            } else {
-                text
-            };
+        let text = if self.prefix_space && place != Place::After && !text.starts_with(' ') && !text.is_empty()
+        {
+            spaced = [" ", text].concat();
+            &spaced
+        } else {
+            text
+        };
         let whole = 0..text.len();
         let mut pieces = vec![whole];
         for (index, stage) in self.stages.iter().enumerate() {
@@ -132,7 +132,7 @@ impl PreTokenizer {
                 Stage::Other { needs: Some(needs), .. } if !text.contains(&**needs) => continue,
                 Stage::Other { .. } => {
                     // Such a stage may change the text, so pieces are texts of their own from here on.
-                    let goes_on = place == Place::Behind && pieces.first().is_some_and(|r| r.start == 0);
+                    let goes_on = place == Place::After && pieces.first().is_some_and(|r| r.start == 0);
                     let start = place == Place::Start;
                     let pieces = pieces.into_iter().map(|r| text[r].to_owned()).collect();
                     return owned_words(&self.stages[index..], pieces, (start, goes_on), effort, found);

@@ -8,7 +8,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 use regex::Regex;
 
 use crate::error::{Error, Result};
-use crate::gguf::{collected, filled, room_for};
+use crate::gguf::{collected, filled, with_capacity};
 
 /// A token that is found in text before anything else is done with it.
 #[derive(Debug, Clone, Default)]
@@ -144,8 +144,8 @@ struct Finder {
 impl Finder {
     fn new(mut tokens: Vec<(&str, Added)>) -> Result<Finder> {
         let mut seen = HashSet::new();
-        let room = seen.try_reserve(tokens.len());
-        room.map_err(|_| Error::NoMemory(format!("no memory for {} special tokens", tokens.len())))?;
+        let reserved = seen.try_reserve(tokens.len());
+        reserved.map_err(|_| Error::NoMemory(format!("no memory for {} special tokens", tokens.len())))?;
         tokens.retain(|(text, _)| (1..=MAX_SEARCHED).contains(&text.len()) && seen.insert(*text));
         let (n, n_bytes) = (tokens.len(), tokens.iter().map(|(text, _)| text.len()).sum::<usize>());
         if n_bytes > MAX_BYTES {
@@ -157,8 +157,8 @@ impl Finder {
         if !tokens.is_empty() {
             let filler = filler(&tokens)?;
             // Those who build it cannot do with less: it is looked for beforehand.
-            let room = AUTOMATON_BYTES * (n_bytes + filler.as_ref().map_or(0, Vec::len));
-            room_for::<u8>(room, "finding the special tokens in text")?;
+            let automaton_bytes = AUTOMATON_BYTES * (n_bytes + filler.as_ref().map_or(0, Vec::len));
+            with_capacity::<u8>(automaton_bytes, "finding the special tokens in text")?;
             let texts = tokens.iter().map(|(text, _)| text.as_bytes());
             // The kind that stays small whatever the tokens are.
             let built = AhoCorasick::builder()

@@ -204,14 +204,14 @@ fn spaces_are_prefixed_at_the_start_and_after_special_tokens() {
 
 /// What is told in two pieces is what one text is, spaces included, after special tokens too.
 #[test]
-fn text_behind_other_text_gets_no_space() {
+fn text_after_other_text_gets_no_space() {
     for keys in [spm(), spm().set("add_space_prefix", false), bpe()] {
         let tokens = keys.build().unwrap();
         for (first, then) in [("he", "llo"), ("hell", " hell"), ("</s>", "he"), ("a", " a"), ("a", "")] {
             let whole = tokens.encode(&format!("{first}{then}"), false, true).unwrap();
             let begin = tokens.encode(first, false, true).unwrap();
-            let behind = tokens.encode_behind(&begin, then, true).unwrap();
-            assert_eq!(text_of(&tokens, &[begin, behind].concat(), true), text_of(&tokens, &whole, true));
+            let after = tokens.encode_after(&begin, then, true).unwrap();
+            assert_eq!(text_of(&tokens, &[begin, after].concat(), true), text_of(&tokens, &whole, true));
         }
     }
 }

@@ -8,10 +8,10 @@ use super::effort::Effort;
 use super::looks::Looks;
 use super::vocab::Lexicon;
 use crate::error::{Error, Result};
-use crate::gguf::{append, room_for};
+use crate::gguf::{append, with_capacity};
 
 /// What memory is taken for, in error sentences.
-const ROOM_FOR: &str = "the order of the vocabulary's pieces";
+const WHAT: &str = "the order of the vocabulary's pieces";
 
 /// How much worse than the worst piece an unknown character is; SentencePiece's constant.
 const UNKNOWN_PENALTY: f64 = 10.0;
@@ -65,10 +65,10 @@ impl Unigram {
             let piece = bytes(&id);
             if (1..=MAX_SEARCHED).contains(&piece.len()) {
                 let pieces = by_start.entry(&piece[..piece.len().min(2)]).or_default();
-                append(pieces, id, ROOM_FOR)?;
+                append(pieces, id, WHAT)?;
             }
         }
-        let mut sorted = room_for(lexicon.len(), ROOM_FOR)?;
+        let mut sorted = with_capacity(lexicon.len(), WHAT)?;
         for mut pieces in by_start.into_values() {
             looks.at_one_of(sorted.len()..sorted.len() + pieces.len())?;
             pieces.sort_unstable_by(|a, b| bytes(a).cmp(bytes(b)));

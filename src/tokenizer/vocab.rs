@@ -9,13 +9,13 @@ use hashbrown::HashTable;
 
 use super::looks::Looks;
 use crate::error::{Error, Result, quoted};
-use crate::gguf::room_for;
+use crate::gguf::with_capacity;
 
 /// How SentencePiece writes a space.
 pub(super) const SPACE: &str = "\u{2581}";
 
 /// What memory is taken for, in error sentences.
-const ROOM_FOR: &str = "the texts of the vocabulary's tokens";
+const WHAT: &str = "the texts of the vocabulary's tokens";
 
 /// What kind of token it is; the numbers are those of `tokenizer.ggml.token_type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -231,11 +231,11 @@ impl Lexicon {
     /// `Format` for a byte token that is not written as one, or texts that take 4 GiB; what ends it early.
     pub(super) fn new(vocab: &Vocab<'_>, speller: &Speller, looks: Looks<'_>) -> Result<Lexicon> {
         let n_bytes: usize = vocab.texts.iter().map(|text| text.len()).sum();
-        let mut pieces = Pieces::with_room(vocab.len(), n_bytes + speller.n_added() * vocab.len())?;
-        let mut spelled = room_for(vocab.len(), ROOM_FOR)?;
+        let mut pieces = Pieces::with_capacity(vocab.len(), n_bytes + speller.n_added() * vocab.len())?;
+        let mut spelled = with_capacity(vocab.len(), WHAT)?;
         let mut bytes = [None; 256];
         let longest = vocab.texts.iter().map(|text| text.len()).max().unwrap_or(0);
-        let mut piece = room_for(longest + speller.n_added(), ROOM_FOR)?;
+        let mut piece = with_capacity(longest + speller.n_added(), WHAT)?;
         let in_alphabet = matches!(speller.spelling, Spelling::Alphabet | Spelling::Escaped);
         for (id, text, ty) in vocab.iter() {
             looks.at(id as usize)?;
@@ -283,8 +283,10 @@ impl Lexicon {
             pieces.push(&piece)?;
         }
         let mut table = HashTable::new();
-        let room = table.try_reserve(spelled.len(), |_| 0);
-        room.map_err(|_| Error::NoMemory(format!("no memory for {ROOM_FOR}: a table of {}", spelled.len())))?;
+        let reserved = table.try_reserve(spelled.len(), |_| 0);
+        reserved.map_err(|_| {
+            Error::NoMemory(format!("no memory for {ROOM_FOR}: a table of {}", spelled.len()))
+        })?;
         let mut lexicon = Lexicon { pieces, table, hashing: RandomState::new(), bytes, max_len: 0 };
         for (i, id) in spelled.into_iter().enumerate() {
             looks.at(i)?;
@@ -340,8 +342,8 @@ struct Pieces {
 
 impl Pieces {
     /// Room for `n` strings of `n_bytes` in all.
-    fn with_room(n: usize, n_bytes: usize) -> Result<Pieces> {
-        Ok(Pieces { bytes: room_for(n_bytes, ROOM_FOR)?, ends: room_for(n, ROOM_FOR)? })
+    fn with_capacity(n: usize, n_bytes: usize) -> Result<Pieces> {
+        Ok(Pieces { bytes: with_capacity(n_bytes, WHAT)?, ends: with_capacity(n, WHAT)? })
     }
 
     fn push(&mut self, bytes: &[u8]) -> Result<()> {

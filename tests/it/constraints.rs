@@ -76,7 +76,7 @@ impl Text {
     }
 
     /// Without what differs from run to run, and what fast-forward counts.
-    fn told(self) -> (String, Vec<u32>, Vec<Option<u32>>, Option<Progress>) {
+    fn reported(self) -> (String, Vec<u32>, Vec<Option<u32>>, Option<Progress>) {
         (self.text, self.ids, self.logprobs, self.usage.progress)
     }
 }
@@ -131,7 +131,7 @@ fn json_follows_its_schema_as_an_option_and_as_a_stage() {
         sampler.push(Stage::Temperature(1.5)).unwrap();
         let unconstrained = GenerateOptions { constraint: None, ..options(&person) };
         let staged = generate(&mut new_context(), &mut sampler, "Once upon a time", &unconstrained);
-        assert_eq!(staged.told(), got.told());
+        assert_eq!(staged.reported(), got.reported());
     }
     assert!(n_complete >= 10, "{n_complete} of 20");
 }
@@ -196,14 +196,14 @@ fn forced_tokens_run_together_and_change_nothing() {
     let tight = ConstraintOptions { whitespace: 0, ..ConstraintOptions::default() };
     let constraint = made(Grammar::JsonSchema(schema), &tight);
     for seed in 0..5 {
-        let told = GenerateOptions { logprobs: true, n_top: 2, ..options(&constraint) };
-        let got = generate(&mut new_context(), &mut hot(seed), "The sea", &told);
+        let with_logprobs = GenerateOptions { logprobs: true, n_top: 2, ..options(&constraint) };
+        let got = generate(&mut new_context(), &mut hot(seed), "The sea", &with_logprobs);
         assert_eq!(got.usage.progress, Some(Progress::Complete), "{got:?}");
         assert!(got.usage.n_forced * 2 > got.usage.n_generated, "{got:?}");
         // Step by step, without anything lying ready: another call that decodes takes that away.
         let mut context = new_context();
         let mut sampler = hot(seed);
-        let mut generator = Generator::new(&context, "The sea", &told).unwrap();
+        let mut generator = Generator::new(&context, "The sea", &with_logprobs).unwrap();
         let (mut ids, mut logprobs) = (Vec::new(), Vec::new());
         while let EventKind::Echo | EventKind::Token(_) = {
             let event = generator.next(&mut context, &mut sampler).unwrap();
@@ -222,7 +222,7 @@ fn forced_tokens_run_together_and_change_nothing() {
 }
 
 #[test]
-fn guesses_and_constraints_go_together() {
+fn drafts_and_constraints_go_together() {
     let lines = plain(Grammar::Regex("(the old man and the sea, ){5}"));
     let mut sampler = hot(1);
     let got = generate(&mut new_context(), &mut sampler, "The old man and the sea,", &options(&lines));
@@ -232,9 +232,9 @@ fn guesses_and_constraints_go_together() {
     for seed in 0..5 {
         let without =
             generate(&mut new_context(), &mut hot(seed), "red green blue red green blue", &options(&words));
-        let guessed = GenerateOptions { lookup, ..options(&words) };
-        let with = generate(&mut new_context(), &mut hot(seed), "red green blue red green blue", &guessed);
-        assert_eq!(with.told(), without.told());
+        let drafting = GenerateOptions { lookup, ..options(&words) };
+        let with = generate(&mut new_context(), &mut hot(seed), "red green blue red green blue", &drafting);
+        assert_eq!(with.reported(), without.reported());
     }
 }
 
@@ -279,7 +279,7 @@ fn an_engine_gives_what_a_generation_gives_alone() {
         n_forced += usage.n_forced;
         let alone = generate(&mut new_context(), &mut hot(seed), "Once", wish);
         assert_eq!((usage.finish, usage.n_generated), (alone.usage.finish, alone.usage.n_generated));
-        assert_eq!((text, ids, logprobs, usage.progress), alone.told(), "request {seed}");
+        assert_eq!((text, ids, logprobs, usage.progress), alone.reported(), "request {seed}");
     }
     assert!(n_forced > 20, "{n_forced} tokens were not waited for");
     // Fewer batches than tokens of the longest request: forced tokens took none of their own.
@@ -338,9 +338,9 @@ fn a_trigger_is_found_however_it_is_cut_and_what_follows_it_counts() {
     assert_eq!(run.progress(), Progress::Unfinished);
     assert!(is_allowed(&mut run, word("{")) && !is_allowed(&mut run, word("a")));
     // After a token.
-    let behind =
+    let after_token =
         ConstraintOptions { triggers: vec![Trigger::Token(word(" sea"))], ..ConstraintOptions::default() };
-    let mut run = made(Grammar::Choices(&["!"]), &behind).start();
+    let mut run = made(Grammar::Choices(&["!"]), &after_token).start();
     run.accept(word(" the"));
     assert_eq!(run.progress(), Progress::Waiting);
     run.accept(word(" sea"));

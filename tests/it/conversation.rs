@@ -132,7 +132,7 @@ fn two_hundred_turns_in_512_tokens_run_no_turn_twice() {
 }
 
 #[test]
-fn what_does_not_fit_is_told() {
+fn messages_that_do_not_fit_are_refused() {
     let model = model();
     let mut context = context(&model, 256);
     // Not to be dropped.
@@ -222,21 +222,21 @@ fn forks_and_saved_conversations_go_on_alike() {
 }
 
 #[test]
-fn misuse_is_told() {
+fn misuse_is_refused() {
     let model = model();
     let mut context = context(&model, 512);
     let mut conversation = Conversation::new(&model, options(8)).unwrap();
-    let told = |error: Error, what: &str| assert!(error.to_string().contains(what), "{error}");
-    told(conversation.begin(&mut context).unwrap_err(), "neither a user's nor a tool's");
+    let refused = |error: Error, what: &str| assert!(error.to_string().contains(what), "{error}");
+    refused(conversation.begin(&mut context).unwrap_err(), "neither a user's nor a tool's");
     assert!(conversation.next(&mut context, &mut greedy()).unwrap().is_none());
-    told(conversation.undo().unwrap_err(), "no turn to take back");
-    told(Message::parse("[]").unwrap_err(), "a JSON object");
-    told(Message::parse(r#"{"role": "king", "content": ""}"#).unwrap_err(), "role");
+    refused(conversation.undo().unwrap_err(), "no turn to take back");
+    refused(Message::parse("[]").unwrap_err(), "a JSON object");
+    refused(Message::parse(r#"{"role": "king", "content": ""}"#).unwrap_err(), "role");
     conversation.add(Message::text(Role::User, "Hi").unwrap()).unwrap();
     conversation.begin(&mut context).unwrap();
-    told(conversation.begin(&mut context).unwrap_err(), "under way");
-    told(conversation.add(Message::text(Role::User, "x").unwrap()).unwrap_err(), "under way");
-    told(conversation.save().unwrap_err(), "under way");
+    refused(conversation.begin(&mut context).unwrap_err(), "under way");
+    refused(conversation.add(Message::text(Role::User, "x").unwrap()).unwrap_err(), "under way");
+    refused(conversation.save().unwrap_err(), "under way");
     conversation.abandon();
     let (answer, _) = reply(&mut conversation, &mut context);
     assert!(!answer.is_empty());
@@ -246,13 +246,13 @@ fn misuse_is_told() {
         change(&mut o);
         Conversation::new(&model, o).err().unwrap()
     };
-    told(with(&|o| o.generate.echo = true), "echo");
-    told(with(&|o| o.generate.n_top = 3), "n_top");
-    told(with(&|o| o.thinking = Some(true)), "no variable that switches thinking");
-    told(with(&|o| o.thinking_budget = Some(5)), "no marks of thoughts");
-    told(with(&|o| o.tool_choice = ToolChoice::Required), "there are no tools");
-    told(with(&|o| o.tools = Some("{}".into())), "tools");
-    told(with(&|o| o.template_name = Some("x".into())), "no chat template \"x\"");
+    refused(with(&|o| o.generate.echo = true), "echo");
+    refused(with(&|o| o.generate.n_top = 3), "n_top");
+    refused(with(&|o| o.thinking = Some(true)), "no variable that switches thinking");
+    refused(with(&|o| o.thinking_budget = Some(5)), "no marks of thoughts");
+    refused(with(&|o| o.tool_choice = ToolChoice::Required), "there are no tools");
+    refused(with(&|o| o.tools = Some("{}".into())), "tools");
+    refused(with(&|o| o.template_name = Some("x".into())), "no chat template \"x\"");
 }
 
 /// All pieces of a reply.

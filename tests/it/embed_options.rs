@@ -156,12 +156,12 @@ fn dense_modules_that_do_not_fit_are_refused_by_name() {
     let good = formula(24 * 40, 1);
     let other = safetensors(&[("linear.weight", &[24, 40], &good), ("residual.weight", &[1], &[1.0])]);
     let biased = safetensors(&[("linear.weight", &[24, 40], &good), ("linear.bias", &[24], &good[..24])]);
-    let turned = safetensors(&[("linear.weight", &[40, 24], &good)]);
+    let transposed = safetensors(&[("linear.weight", &[40, 24], &good)]);
     for (bytes, part) in [
         (Vec::new(), "3_Dense/model.safetensors"),
         (vec![0xff; 64], "3_Dense/model.safetensors"),
         (safetensors(&[]), "3_Dense/linear.weight"),
-        (turned, "3_Dense/linear.weight"),
+        (transposed, "3_Dense/linear.weight"),
         (other, "3_Dense/residual.weight"),
         (biased, "3_Dense/linear.bias"),
     ] {

@@ -156,7 +156,7 @@ fn sequences_and_logits_stay_as_they_are() {
     let mut undisturbed = self::context(&model, &ContextOptions { n_ctx: 96, ..ContextOptions::default() });
     let (head, tail) = tokens.split_at(20);
     for c in [&mut context, &mut undisturbed] {
-        c.decode(Tokens::next(head)).expect("room");
+        c.decode(Tokens::next(head)).expect("free pages");
     }
     let logits = context.end_logits(0).expect("asked for").to_vec();
     // Of three pages one is taken.
@@ -167,11 +167,11 @@ fn sequences_and_logits_stay_as_they_are() {
 
     // 48 tokens take two pages; one is left.
     let full = context.embed(&[&tokens[..33]], &EmbedOptions::default());
-    let message = full.expect_err("no room").message().to_owned();
+    let message = full.expect_err("no free pages").message().to_owned();
     assert!(message.contains("text 0 has 33 tokens") && message.contains("room for 32"), "{message}");
-    context.embed(&[&tokens[..32]], &EmbedOptions::default()).expect("room");
+    context.embed(&[&tokens[..32]], &EmbedOptions::default()).expect("free pages");
     context.rewind(0, 0).expect("a sequence");
-    context.embed(&[&tokens[..48]], &EmbedOptions::default()).expect("room");
+    context.embed(&[&tokens[..48]], &EmbedOptions::default()).expect("free pages");
 }
 
 #[track_caller]
@@ -301,7 +301,7 @@ fn with_pages(model: &Arc<LoadedModel>, n_pages: u64) -> Context {
 }
 
 #[test]
-fn texts_are_cut_to_the_room_there_is() {
+fn texts_are_cut_to_the_free_pages() {
     let model = load_fixture("llama-tied-f32");
     let mut c = with_pages(&model, 2);
     let text: Vec<u32> = (0..200).map(|i| 3 + i % 50).collect();
@@ -314,7 +314,7 @@ fn texts_are_cut_to_the_room_there_is() {
         let culprits = [&format!("text 1 has {n} tokens"), "room for 64 (kv_limit)"];
         refused(c.embed(&[&[5], &text[..n]], &plain), full, &culprits);
     }
-    let cut = c.embed(&[&text[..64]], &plain).expect("room");
+    let cut = c.embed(&[&text[..64]], &plain).expect("free pages");
     for n in [64, 100, 200] {
         assert_eq!(c.embed(&[&text[..n]], &truncate).as_ref(), Ok(&cut), "{n}");
         assert_eq!(c.embedding_len(&[&text[..n], &[7]], &rows), Ok(65 * model.info().n_embd));
@@ -322,24 +322,24 @@ fn texts_are_cut_to_the_room_there_is() {
     let together = c.embed(&[&text[..20], &text, &text[..100]], &truncate).expect("one after the other");
     assert!(together[model.info().n_embd..] == [&cut[..], &cut[..]].concat());
     // A sequence takes a page, then both.
-    c.decode(Tokens::next(&[1; 8])).expect("room");
+    c.decode(Tokens::next(&[1; 8])).expect("free pages");
     assert_eq!(c.embed(&[&text], &truncate), c.embed(&[&text[..32]], &plain));
     refused(c.embed(&[&text], &plain), full, &["text 0 has 200 tokens", "room for 32: rewind"]);
-    c.decode(Tokens::next(&[1; 30])).expect("room");
+    c.decode(Tokens::next(&[1; 30])).expect("free pages");
     refused(c.embed(&[&text], &truncate), full, &["text 0 has 200 tokens", "room for 0: rewind"]);
 }
 
 #[test]
-fn texts_without_any_room_keep_their_tokens() {
+fn texts_without_a_free_page_keep_their_tokens() {
     let model = load(&bundled_model());
     let mut c = with_pages(&model, 1);
     let truncate = EmbedOptions { truncate: true, ..EmbedOptions::default() };
     let text = "The sea was calm, and the moon was calm. ".repeat(5);
     let cut = c.tokenize_texts(&[&text], &truncate).expect("tokens");
     assert_eq!(cut[0].len(), 32);
-    c.embed(&[&cut[0][..], &[5; 50]], &truncate).expect("room, one after the other");
+    c.embed(&[&cut[0][..], &[5; 50]], &truncate).expect("free pages, one after the other");
     assert_eq!(c.timings().n_embed, 64, "what was cut off was not run");
-    c.decode(Tokens::next(&[1])).expect("room");
+    c.decode(Tokens::next(&[1])).expect("free pages");
     let whole = c.tokenize_texts(&[&text], &truncate).expect("tokens");
     let full = |e: &Error| matches!(e, Error::ContextFull(_));
     refused(c.embed(&[&whole[0]], &truncate), full, &["text 0 has", "room for 0: rewind"]);

@@ -37,7 +37,7 @@ fn options(max_tokens: usize, priority: i32) -> GenerateOptions {
 }
 
 fn submit(engine: &Engine, prompt: &[u32], o: &GenerateOptions) -> Request {
-    engine.submit(Prompt::Tokens(prompt), o, greedy(), Sink::Pull).expect("room in the queue")
+    engine.submit(Prompt::Tokens(prompt), o, greedy(), Sink::Pull).expect("a free place in the queue")
 }
 
 fn step(engine: &Engine) -> bool {
@@ -141,7 +141,7 @@ fn urgent_ones_go_between_two_that_waited_long() {
 
 /// Each begins when its first token comes.
 #[test]
-fn one_that_waits_for_pages_goes_behind_more_urgent_ones() {
+fn one_that_waits_for_pages_goes_after_more_urgent_ones() {
     let model = load(&bundled_model());
     let engine = engine(&model, 12, 4);
     let (tell, hear) = mpsc::channel();
@@ -156,7 +156,7 @@ fn one_that_waits_for_pages_goes_behind_more_urgent_ones() {
         let prompt = prompt(n, name.len());
         engine
             .submit(Prompt::Tokens(&prompt), &options(30, priority), greedy(), sink)
-            .expect("room in the queue")
+            .expect("a free place in the queue")
     };
     let _all = [submit("A", 250, 0)];
     step(&engine);
@@ -178,7 +178,7 @@ fn what_was_reused_and_what_was_run_is_the_prompt() {
     let echo = GenerateOptions { echo: true, ..options(3, 0) };
     let mut before = engine.metrics().expect("this process");
     let mut run = |prompt: Prompt<'_>, o: &GenerateOptions| {
-        let request = engine.submit(prompt, o, greedy(), Sink::Pull).expect("room in the queue");
+        let request = engine.submit(prompt, o, greedy(), Sink::Pull).expect("a free place in the queue");
         while step(&engine) {}
         let (usage, now) = (request.usage().expect("this process"), engine.metrics().expect("this process"));
         assert_eq!(now.n_prefilled - before.n_prefilled, (usage.n_prompt - usage.n_reused) as u64);
@@ -222,7 +222,7 @@ fn no_more_is_reused_than_the_prompt_however_often_it_begins() {
 /// Whoever is told the end may free what the callback uses.
 #[cfg(not(target_family = "wasm"))] // which has one thread
 #[test]
-fn nobody_is_told_the_end_while_the_callback_is() {
+fn the_end_is_not_reported_while_the_callback_runs() {
     let model = load(&bundled_model());
     let engine = Arc::new(engine(&model, 20, 2));
     let is_over = Arc::new(AtomicBool::new(false));
@@ -234,8 +234,9 @@ fn nobody_is_told_the_end_while_the_callback_is() {
         }
         ControlFlow::Continue(())
     }));
-    let request =
-        engine.submit(Prompt::Tokens(&[50, 60]), &options(2, 0), greedy(), sink).expect("room in the queue");
+    let request = engine
+        .submit(Prompt::Tokens(&[50, 60]), &options(2, 0), greedy(), sink)
+        .expect("a free place in the queue");
     let pump = std::thread::spawn({
         let engine = Arc::clone(&engine);
         move || while step(&engine) {}
@@ -283,7 +284,7 @@ fn a_pump_waits_for_the_steps_of_others() {
         let _ = tell.send(other.join().expect("no panic"));
         ControlFlow::Break(())
     }));
-    let _request = engine.submit(Prompt::Tokens(&[5]), &options(1, 0), greedy(), sink).expect("room");
+    let _request = engine.submit(Prompt::Tokens(&[5]), &options(1, 0), greedy(), sink).expect("free pages");
     while step(&engine) {}
     assert!(matches!(hear.recv().expect("an answer"), Err(Error::Busy(_))));
 }
@@ -375,7 +376,7 @@ fn a_request_that_stays_keeps_no_cache() {
 
 /// Whoever is told the end finds nothing of the request in the metrics.
 #[test]
-fn pages_are_free_when_the_end_is_told() {
+fn pages_are_free_when_the_end_is_reported() {
     let model = load(&bundled_model());
     let engine = Arc::new(engine(&model, 4, 2));
     let (tell, hear) = mpsc::channel();
@@ -390,7 +391,7 @@ fn pages_are_free_when_the_end_is_told() {
             }
             ControlFlow::Continue(())
         }));
-        engine.submit(Prompt::Tokens(&prompt(n_prompt, 1)), o, sampler, sink).expect("room")
+        engine.submit(Prompt::Tokens(&prompt(n_prompt, 1)), o, sampler, sink).expect("free pages")
     };
     let cancelled = CancelToken::new();
     let mut broken = Sampler::new(0);
@@ -430,7 +431,7 @@ fn a_step_ends_when_all_that_it_is_for_are_cancelled() {
             }
             ControlFlow::Continue(())
         }));
-        let request = engine.submit(Prompt::Tokens(&prompt(9, 1)), &o, greedy(), sink).expect("room");
+        let request = engine.submit(Prompt::Tokens(&prompt(9, 1)), &o, greedy(), sink).expect("free pages");
         let other = with_other.then(|| submit(&engine, &prompt(9, 2), &options(3, 0)));
         assert!(step(&engine));
         let (m, n) = (engine.metrics().expect("this process"), u64::from(with_other));

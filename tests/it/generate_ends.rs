@@ -117,7 +117,7 @@ fn after_a_time_limit_the_text_goes_on_where_it_ended() {
 
 /// The last token needs a page that there is not: to an engine, whose sequences are nobody's, all that was asked for is there.
 #[test]
-fn a_full_cache_behind_the_last_token_ends_no_request() {
+fn a_full_cache_after_the_last_token_ends_no_request() {
     let model = load(&bundled_model());
     let page = context(&model, &ContextOptions { n_ctx: PAGE_LEN, ..one_thread() }).memory().0;
     let small = ContextOptions { kv_limit: Some(page), ..one_thread() };
@@ -140,7 +140,7 @@ fn a_full_cache_behind_the_last_token_ends_no_request() {
 
 /// A choice that failed can be tried again, whatever was run in between.
 #[test]
-fn a_failed_choice_is_tried_again_behind_other_work() {
+fn a_failed_choice_is_tried_again_after_other_work() {
     let model = load(&bundled_model());
     let mut c = context(&model, &ContextOptions { n_seq: 2, ..one_thread() });
     let (whole, _) = run(&mut c, PROMPT, &exactly(4), |_| {});

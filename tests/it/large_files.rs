@@ -42,7 +42,7 @@ fn with_hole(folder: &TempFolder) -> PathBuf {
 }
 
 /// The model after a hole.
-fn behind_hole(folder: &TempFolder) -> PathBuf {
+fn after_hole(folder: &TempFolder) -> PathBuf {
     let bytes = std::fs::read(fixture(&format!("models/{NAME}.gguf"))).unwrap();
     let path = folder.0.join("behind.bin");
     File::create(&path).unwrap().write_all_at(&bytes, HOLE).unwrap();
@@ -69,8 +69,8 @@ fn a_tensor_beyond_4_gib_is_read_at_its_place() {
         assert!(last.offset as u64 > HOLE && model.gguf().file_size() > HOLE);
         // Read, and not through the mapping.
         let range = last.offset..last.offset + last.n_bytes;
-        let mut room = vec![0; last.n_bytes];
-        let read = model.gguf().file_of(last).read_at(range, &mut room).unwrap();
+        let mut buffer = vec![0; last.n_bytes];
+        let read = model.gguf().file_of(last).read_at(range, &mut buffer).unwrap();
         assert_eq!(read, model.gguf().tensor_bytes(last));
         assert!(read.iter().any(|&byte| byte != 0));
         check(model);
@@ -81,7 +81,7 @@ fn a_tensor_beyond_4_gib_is_read_at_its_place() {
 #[test]
 fn a_model_may_lie_beyond_4_gib_of_a_file() {
     let folder = TempFolder::new("behind");
-    let path = behind_hole(&folder);
+    let path = after_hole(&folder);
     for use_mmap in [true, false] {
         let options = LoadOptions { use_mmap, ..LoadOptions::default() };
         let file = File::open(&path).unwrap();
@@ -125,7 +125,7 @@ fn files_beyond_4_gib_are_refused_where_addresses_are_short() {
         let error = LoadedModel::open(&path, &options).err().unwrap();
         assert!(matches!(error, Error::NoMemory(_)), "{error}");
         assert!(error.message().contains("more than this machine can address"), "{error}");
-        let file = File::open(behind_hole(&folder)).unwrap();
+        let file = File::open(after_hole(&folder)).unwrap();
         check(LoadedModel::of_file(file, "part", (HOLE, None), &options).unwrap());
     }
 }

@@ -290,7 +290,7 @@ fn random_histories_give_what_a_run_from_the_beginning_gives() {
 
 /// Tokens that lay ready and did not come make room for the next ones.
 #[test]
-fn every_step_can_guess_as_many_tokens_as_there_are_snapshots() {
+fn every_step_can_draft_as_many_tokens_as_there_are_snapshots() {
     let model = load_fixture("lfm2");
     let mut context = Context::new(&model, &ContextOptions { n_snapshots: Some(4), ..options(1) }).unwrap();
     decode(&mut context, 0, &[1, 2, 3]);
@@ -305,7 +305,7 @@ fn every_step_can_guess_as_many_tokens_as_there_are_snapshots() {
 }
 
 #[test]
-fn a_second_turn_costs_its_own_tokens_and_a_changed_one_what_lies_behind_the_snapshot() {
+fn a_second_turn_costs_its_own_tokens_and_a_changed_one_those_after_the_snapshot() {
     let model = load_fixture("lfm2");
     let mut context = Context::new(&model, &options(1)).unwrap();
     let ids: Vec<u32> = (0..200).map(|i| i * 31 % N_VOCAB).collect();
@@ -458,7 +458,7 @@ fn texts_longer_than_a_micro_batch_are_embedded_as_a_whole() {
 
 /// Greedy answers to several prompts, without guesses and with those from the text itself.
 #[test]
-fn generations_give_the_same_with_guesses() {
+fn generations_give_the_same_with_drafts() {
     let model = load_fixture("lfm2");
     let prompts: Vec<Vec<u32>> = (3..7).map(|n| (0..n * 9).map(|i| i * n % 11).collect()).collect();
     let sampler = || {
@@ -485,8 +485,8 @@ fn generations_give_the_same_with_guesses() {
         (prompts.iter().map(answer).collect::<Vec<_>>(), usage.n_accepted, context.timings().n_replay)
     };
     let (plain, _, _) = run(None);
-    let (guessed, n_accepted, n_replay) = run(Some(Lookup { n_draft: 5, ngram: 1 }));
-    assert_eq!(plain, guessed);
+    let (drafted, n_accepted, n_replay) = run(Some(Lookup { n_draft: 5, ngram: 1 }));
+    assert_eq!(plain, drafted);
     assert!(n_accepted > 0, "some guesses come true");
     assert_eq!(n_replay, 0, "and those that do not cost nothing");
 }

@@ -475,7 +475,7 @@ fn whatever_is_drawn_is_read_back_as_calls_that_validate() {
 
 /// A reply that begins inside a thought: where a call has to be made it comes after the thought, which no end of the text cuts short.
 #[test]
-fn what_is_drawn_behind_a_thought_is_a_call() {
+fn a_call_is_drawn_after_a_thought() {
     let tools = Tools::parse(TOOLS).unwrap();
     let only = std::env::var("EMBER_FORM").ok();
     let n_seeds = std::env::var("EMBER_SEEDS").map_or(2, |n| n.parse().unwrap());

@@ -173,7 +173,7 @@ impl Backend for Device {
         let KvAppend { kv, layer, rows } = args;
         let rows = match rows {
             KvRows::New { group, k, v } => KvRows::New { group, k, v },
-            KvRows::Moved { from, to, turn } => KvRows::Moved { from, to, turn },
+            KvRows::Moved { from, to, rotation } => KvRows::Moved { from, to, rotation },
         };
         self.inner.kv_append(KvAppend { kv: &mut kv.0, layer, rows });
     }

@@ -165,7 +165,7 @@ impl Oracle {
         for (steps, logits, at) in self.claims.iter().rev() {
             if !longest.starts_with(steps) {
                 longest = steps;
-                expected = behind_each(&mut self.context, steps);
+                expected = after_each(&mut self.context, steps);
             }
             assert!(expected[steps.len() - 1].as_ref() == Some(logits), "{at}");
         }
@@ -174,20 +174,20 @@ impl Oracle {
 }
 
 /// The logits at the end of the sequence after each of `steps`, if it is not empty.
-fn behind_each(context: &mut Context, steps: &[Step]) -> Vec<Option<Vec<u32>>> {
+fn after_each(context: &mut Context, steps: &[Step]) -> Vec<Option<Vec<u32>>> {
     context.rewind(0, 0).unwrap();
-    let (mut logits, mut behind) = (Vec::new(), Vec::new());
+    let (mut logits, mut found) = (Vec::new(), Vec::new());
     for part in steps.chunk_by(|a, b| matches!((a, b), (Step::Token(_), Step::Token(_)))) {
         match part[0] {
             Step::Shift(keep, drop) => {
                 context.shift(0, keep, drop).unwrap();
                 logits.drain(keep..keep + drop);
-                behind.push(logits.last().cloned());
+                found.push(logits.last().cloned());
             }
             Step::Rewind(n) => {
                 context.rewind(0, n).unwrap();
                 logits.truncate(n);
-                behind.push(logits.last().cloned());
+                found.push(logits.last().cloned());
             }
             Step::Token(_) => {
                 let id = |step: &Step| if let Step::Token(id) = step { Some(*id) } else { None };
@@ -196,11 +196,11 @@ fn behind_each(context: &mut Context, steps: &[Step]) -> Vec<Option<Vec<u32>>> {
                 context.decode(Tokens { outputs: Some(&all), ..Tokens::next(&ids) }).unwrap();
                 let of = |i: usize| bits(context.logits(i).unwrap());
                 logits.extend((0..ids.len()).map(of));
-                behind.extend((0..ids.len()).map(|i| Some(of(i))));
+                found.extend((0..ids.len()).map(|i| Some(of(i))));
             }
         }
     }
-    behind
+    found
 }
 
 /// A random life of a context, told by `seed`.
@@ -395,7 +395,7 @@ fn shared_pages_give_the_bits_of_contexts_that_share_nothing() {
 }
 
 #[test]
-fn pages_given_back_behind_windows_change_no_bits() {
+fn pages_given_back_before_windows_change_no_bits() {
     lives("windows", &windowed(), LONG, 600);
 }
 
@@ -432,7 +432,7 @@ fn shared_pages_give_the_bits_of_contexts_that_share_nothing_at_length() {
 }
 
 #[test]
-fn prefixes_are_kept_and_given_up_when_the_room_is_needed() {
+fn prefixes_are_kept_and_given_up_when_their_pages_are_needed() {
     let model = model();
     let page = Context::new(&model, &options(KvType::F16)).unwrap().memory().0 / 15;
     let few =

@@ -154,7 +154,7 @@ fn what_cannot_move_says_why() {
 }
 
 #[test]
-fn logits_behind_the_last_token_stay_and_those_of_forgotten_ones_go() {
+fn logits_after_the_last_token_stay_and_those_of_forgotten_ones_go() {
     let mut context = context(&load(&fixture("models/llama-tied-f16.gguf")), &options(KvType::F16));
     let wants = [true; 40];
     context.decode(Tokens { outputs: Some(&wants), ..Tokens::next(&[1; 40]) }).unwrap();
@@ -169,7 +169,7 @@ fn logits_behind_the_last_token_stay_and_those_of_forgotten_ones_go() {
 }
 
 #[test]
-fn pages_of_others_are_copied_if_there_is_room() {
+fn pages_of_others_are_copied_if_pages_are_free() {
     let model = load(&fixture("models/llama-tied-f16.gguf"));
     let page = context(&model, &ContextOptions { n_ctx: 32, ..options(KvType::F16) }).memory().0;
     let few = ContextOptions { n_ctx: 96, n_seq: 2, kv_limit: Some(5 * page), ..options(KvType::F16) };
@@ -192,7 +192,7 @@ fn pages_of_others_are_copied_if_there_is_room() {
 }
 
 #[test]
-fn a_full_context_that_keeps_prefixes_has_room_to_shift() {
+fn a_full_context_that_keeps_prefixes_can_shift() {
     let model = load(&fixture("models/llama-tied-f16.gguf"));
     let options = ContextOptions { n_ctx: 128, keep_prefixes: true, ..options(KvType::F16) };
     let mut context = context(&model, &options);

@@ -112,7 +112,7 @@ fn the_end_of_a_prompt_is_gone_on_from_however_long_the_answer_was() {
 }
 
 #[test]
-fn marks_are_given_up_when_the_room_is_needed() {
+fn marks_are_given_up_when_their_pages_are_needed() {
     let model = model();
     // A window and what a call needs, and nothing more.
     let few = pages(&model, MOST_HELD + MOST_IN_CALL, &options(1024));
@@ -270,7 +270,7 @@ impl Lender for Lent {
 }
 
 #[test]
-fn generations_go_on_with_guesses_and_shifts() {
+fn generations_go_on_with_drafts_and_shifts() {
     let model = model();
     let prompt = text(&model, 150);
     let few = || context(&model, &pages(&model, MOST_HELD + MOST_IN_CALL, &options(600)));

@@ -7,7 +7,7 @@ use super::Binder;
 use crate::backend::{Backend, WeightRole, WeightSource};
 use crate::error::{Error, Result};
 use crate::gguf::FileBytes;
-use crate::memory::{Memory, room_for};
+use crate::memory::{Memory, with_capacity};
 use crate::nn::norm::{NormKind, NormLayer};
 use crate::quant::Format;
 
@@ -33,7 +33,7 @@ impl<B: Backend> Binder<'_, B> {
             )));
         };
         self.used.insert(&t.name);
-        let mut out: Vec<f32> = room_for(n, "a table of numbers")?;
+        let mut out: Vec<f32> = with_capacity(n, "a table of numbers")?;
         out.resize(n, 0.0);
         (format.dequantize)(self.gguf.tensor_bytes(t), &mut out);
         Ok(out)

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::Zeroed;
 use super::kv_block::{clear, put, take};
-use crate::backend::{KvHeads, KvPages, KvShape, KvType, Turn};
+use crate::backend::{KvHeads, KvPages, KvShape, KvType, Rotation};
 use crate::error::{Error, Result};
 use crate::kernels::attention::{I16_MOST, I16_PIECE, KvLayout, PAGE_LEN, SCALED};
 use crate::kernels::{Kernels, KvStore};
@@ -221,26 +221,26 @@ impl HostKv {
         }
     }
 
-    /// Moves the rows of the slots `from` to those of `to`, one after another; keys are turned by `turn`. `x` has room for
+    /// Moves the rows of the slots `from` to those of `to`, one after another; keys are turned by `rotation`. `x` has room for
     /// a head.
     pub fn relocate(
         &mut self,
         kernels: &Kernels,
         layer: usize,
         (from, to): (&[u32], &[u32]),
-        turn: Option<Turn<'_>>,
+        rotation: Option<Rotation<'_>>,
         x: &mut [f32],
     ) {
         let layer = self.layers[layer];
-        for (part, turn) in
-            [(Part::K, turn), (Part::V, None)].into_iter().filter(|(part, _)| layer.keeps(*part))
+        for (part, rotation) in
+            [(Part::K, rotation), (Part::V, None)].into_iter().filter(|(part, _)| layer.keeps(*part))
         {
             let x = &mut x[..layer.dim(part)];
             for (&from, &to) in from.iter().zip(to) {
                 for head in 0..layer.heads.n {
                     let block = |slot: u32| layer.block(slot as usize / PAGE_LEN, part, head);
                     take(&layer, part, from, &self.bytes[block(from)], x);
-                    turn_head(kernels, turn, x);
+                    rotate_head(kernels, rotation, x);
                     put(kernels, &layer, part, to, x, &mut self.bytes[block(to)]);
                 }
             }
@@ -256,9 +256,9 @@ impl HostKv {
 }
 
 /// Turns the pairs of one head's vector.
-pub fn turn_head(kernels: &Kernels, turn: Option<Turn<'_>>, x: &mut [f32]) {
-    if let Some(turn) = turn {
-        (kernels.rope)(x, turn.cos, turn.sin, turn.style);
+pub fn rotate_head(kernels: &Kernels, rotation: Option<Rotation<'_>>, x: &mut [f32]) {
+    if let Some(rotation) = rotation {
+        (kernels.rope)(x, rotation.cos, rotation.sin, rotation.style);
     }
 }
 

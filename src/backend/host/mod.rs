@@ -39,7 +39,7 @@ mod stop;
 mod weight;
 
 pub use crate::memory::Zeroed;
-pub use kv::{HostKv, Part, turn_head};
+pub use kv::{HostKv, Part, rotate_head};
 pub use kv_block::{put, take};
 pub use packer::{Loading, Packer};
 pub use pass::HostPass;

@@ -97,13 +97,13 @@ struct Task<'a> {
 }
 
 impl Task<'_> {
-    fn run(&mut self, transpose: Transpose, rooms: &Rooms) -> Result<()> {
+    fn run(&mut self, transpose: Transpose, buffers: &ReadBuffers) -> Result<()> {
         let Source { file, format, n_cols, .. } = self.source;
         let Some(packing) = self.source.packing else {
             return file.copy_to(self.range.start, &mut self.out[..self.range.len()]);
         };
-        rooms.with(|room| {
-            let rows = file.read_at(self.range.clone(), room)?;
+        buffers.with(|buffer| {
+            let rows = file.read_at(self.range.clone(), buffer)?;
             let row_bytes = format.row_bytes(*n_cols);
             let groups = self.out.chunks_exact_mut(packing.group_bytes(*n_cols));
             for (bytes, group) in rows.chunks(ROWS * row_bytes).zip(groups) {
@@ -115,25 +115,25 @@ impl Task<'_> {
 }
 
 /// A place for each thread to read into. They are gone when all is packed, so no memory limit counts them.
-struct Rooms {
+struct ReadBuffers {
     n_bytes: usize,
     free: Mutex<Vec<Zeroed<u8>>>,
 }
 
-impl Rooms {
+impl ReadBuffers {
     /// Places with room for the tasks of `sources`, as far as they are read and packed.
-    fn new(sources: &[Source]) -> Rooms {
+    fn new(sources: &[Source]) -> ReadBuffers {
         let mapped = sources.iter().filter(|source| source.packing.is_some() && source.file.is_mapped());
         let n_bytes = mapped.map(|source| source.rows(0, source.task().0).len()).max().unwrap_or(0);
-        Rooms { n_bytes, free: Mutex::default() }
+        ReadBuffers { n_bytes, free: Mutex::default() }
     }
 
     fn with(&self, read: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<()> {
         let free = self.free.lock().pop();
         let new = || Memory::UNLIMITED.zeroed(self.n_bytes, "a part of a file that is read");
-        let mut room = free.map_or_else(new, Ok)?;
-        let outcome = read(&mut room);
-        self.free.lock().push(room);
+        let mut buffer = free.map_or_else(new, Ok)?;
+        let outcome = read(&mut buffer);
+        self.free.lock().push(buffer);
         outcome
     }
 }
@@ -204,7 +204,7 @@ impl Packer {
             places.entry(file(source)).or_insert(next);
         }
         sources.sort_by_key(|source| (places[&file(source)], source.range.start));
-        let rooms = Rooms::new(&sources);
+        let buffers = ReadBuffers::new(&sources);
         let mut rest = &sources[..];
         while !rest.is_empty() {
             self.loading.watch().check()?;
@@ -215,7 +215,7 @@ impl Packer {
                 fits
             });
             let (block, others) = rest.split_at(n.count());
-            self.pack_block(block, n_bytes, &rooms, pool, memory)?;
+            self.pack_block(block, n_bytes, &buffers, pool, memory)?;
             rest = others;
         }
         Ok(())
@@ -226,7 +226,7 @@ impl Packer {
         &self,
         sources: &[Source],
         n_bytes: usize,
-        rooms: &Rooms,
+        buffers: &ReadBuffers,
         pool: &mut ThreadPool,
         memory: &Memory,
     ) -> Result<()> {
@@ -238,7 +238,7 @@ impl Packer {
         let mut block = memory.zeroed::<u8>(n_bytes, &what)?;
         block.prefer_large_pages();
         if !memory.measures() {
-            self.fill(sources, &mut block, rooms, pool)?;
+            self.fill(sources, &mut block, buffers, pool)?;
         }
         if self.loading.lock {
             block.lock().map_err(|e| Loading::not_locked(&what, &e))?;
@@ -261,7 +261,13 @@ impl Packer {
     }
 
     /// Packs or copies sources one after another into `block`.
-    fn fill(&self, sources: &[Source], block: &mut [u8], rooms: &Rooms, pool: &mut ThreadPool) -> Result<()> {
+    fn fill(
+        &self,
+        sources: &[Source],
+        block: &mut [u8],
+        buffers: &ReadBuffers,
+        pool: &mut ThreadPool,
+    ) -> Result<()> {
         let mut tasks = Vec::new();
         let mut rest = block;
         for source in sources {
@@ -287,7 +293,7 @@ impl Packer {
             fetch(i + TASKS_AHEAD);
             let outcome = watch.check().and_then(|()| {
                 tasks.iter_mut().try_for_each(|task| {
-                    let outcome = task.run(self.transpose, rooms);
+                    let outcome = task.run(self.transpose, buffers);
                     outcome.map_err(|e| e.within(&format!("the tensor {:?}", task.source.name)))
                 })
             });

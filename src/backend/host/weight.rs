@@ -156,13 +156,13 @@ impl HostWeight {
         &self.bytes()[i * self.row_bytes..(i + 1) * self.row_bytes]
     }
 
-    /// The bytes of row `i` of a table, for which `room` has place: a mapped file is read, since the system would map many pages
+    /// The bytes of row `i` of a table, for which `buffer` has place: a mapped file is read, since the system would map many pages
     /// for each row that is touched. The errors are those of [`FileBytes::read_at`].
-    pub fn read_row<'a>(&'a self, i: usize, room: &'a mut [u8]) -> Result<&'a [u8]> {
+    pub fn read_row<'a>(&'a self, i: usize, buffer: &'a mut [u8]) -> Result<&'a [u8]> {
         match &self.storage {
             Storage::File { file, range } => {
                 let start = range.start + i * self.row_bytes;
-                file.read_at(start..start + self.row_bytes, room)
+                file.read_at(start..start + self.row_bytes, buffer)
             }
             Storage::Copied { .. } | Storage::Owned(_) => Ok(self.row(i)),
         }

@@ -157,8 +157,8 @@ fn rows_move_within_pages_that_are_read_later() {
                 let (k, v) = (buffer(b, &noise(len, 1)), buffer(b, &noise(len, 2)));
                 let slots: Vec<u32> = (0..n).map(slot).collect();
                 store(b, &mut kv, &slots, (&k, &v));
-                let turn = Some(Turn { cos: &cos, sin: &sin, style });
-                let rows = KvRows::Moved { from: &from, to: &to, turn };
+                let rotation = Some(Rotation { cos: &cos, sin: &sin, style });
+                let rows = KvRows::Moved { from: &from, to: &to, rotation };
                 b.kv_append(KvAppend { kv: &mut kv, layer: 1, rows });
                 // What the cache holds at each place, as numbers, and what it should: rows turned before they were
                 // stored the first time differ by one rounding more only.

@@ -91,27 +91,32 @@ impl Gathered {
     }
 
     /// The rooms of `n_threads` threads.
-    pub fn by_thread(&mut self, n_threads: usize) -> Rooms<'_> {
+    pub fn by_thread(&mut self, n_threads: usize) -> ThreadBuffers<'_> {
         let lens = (self.q8.len() / n_threads, self.wide.len() / n_threads, self.f32.len() / n_threads);
         let (q8, wide, f32) = (&mut *self.q8, &mut *self.wide, &mut *self.f32);
-        Rooms { lens, q8: DisjointMut::new(q8), wide: DisjointMut::new(wide), f32: DisjointMut::new(f32) }
+        ThreadBuffers {
+            lens,
+            q8: DisjointMut::new(q8),
+            wide: DisjointMut::new(wide),
+            f32: DisjointMut::new(f32),
+        }
     }
 }
 
 /// What [`Gathered`] has for each thread.
-pub(super) struct Rooms<'a> {
+pub(super) struct ThreadBuffers<'a> {
     lens: (usize, usize, usize),
     q8: DisjointMut<'a, Q8Block>,
     wide: DisjointMut<'a, I16Block>,
     f32: DisjointMut<'a, f32>,
 }
 
-impl Rooms<'_> {
+impl ThreadBuffers<'_> {
     /// That of one thread.
     ///
     /// # Safety
     /// Nobody else has this thread's room at the same time.
-    pub unsafe fn of(&self, thread: usize) -> Room<'_> {
+    pub unsafe fn of(&self, thread: usize) -> ThreadBuffer<'_> {
         let range = |len: usize| thread * len..(thread + 1) * len;
         // SAFETY: the caller sees to it.
         let q8 = unsafe { self.q8.slice(range(self.lens.0)) };
@@ -119,33 +124,33 @@ impl Rooms<'_> {
         let wide = unsafe { self.wide.slice(range(self.lens.1)) };
         // SAFETY: as above.
         let f32 = unsafe { self.f32.slice(range(self.lens.2)) };
-        Room { q8, wide, f32 }
+        ThreadBuffer { q8, wide, f32 }
     }
 }
 
 /// A thread's room.
-pub(super) struct Room<'a> {
+pub(super) struct ThreadBuffer<'a> {
     q8: &'a mut [Q8Block],
     wide: &'a mut [I16Block],
     f32: &'a mut [f32],
 }
 
-/// The vectors of `inputs` in `x`, each of `len` blocks, one after another: copied to `room` unless they are so already.
+/// The vectors of `inputs` in `x`, each of `len` blocks, one after another: copied to `buffer` unless they are so already.
 fn gather<'a, T: Pod + Zeroable>(
     x: &'a [T],
     len: usize,
     inputs: impl Iterator<Item = usize> + Clone,
-    room: &'a mut [T],
+    buffer: &'a mut [T],
 ) -> &'a [T] {
     let n = inputs.clone().count();
     let first = inputs.clone().next().unwrap_or(0);
     if inputs.clone().eq(first..first + n) {
         return &x[first * len..(first + n) * len];
     }
-    for (input, to) in inputs.zip(room.chunks_exact_mut(len)) {
+    for (input, to) in inputs.zip(buffer.chunks_exact_mut(len)) {
         to.copy_from_slice(&x[input * len..(input + 1) * len]);
     }
-    &room[..n * len]
+    &buffer[..n * len]
 }
 
 /// A product with the matrices of chosen experts, as its tasks see it.
@@ -172,7 +177,7 @@ pub(super) struct Experts<'a> {
 
 impl Experts<'_> {
     /// Computes output columns `rows` of every slot. `scratch` holds [`PANEL`] weight rows in f32, or a group of packed ones.
-    pub fn compute(&self, rows: Range<usize>, room: &mut Room<'_>, scratch: &mut [f32]) {
+    pub fn compute(&self, rows: Range<usize>, buffer: &mut ThreadBuffer<'_>, scratch: &mut [f32]) {
         let n_slots = self.route.len() / 2;
         if self.reduce {
             for row in 0..n_slots / self.n_used {
@@ -188,7 +193,7 @@ impl Experts<'_> {
                 return;
             }
             for slots in slots.chunks(at_once) {
-                self.multiply(expert, slots, rows.clone(), room, scratch);
+                self.multiply(expert, slots, rows.clone(), buffer, scratch);
             }
         }
     }
@@ -219,7 +224,7 @@ impl Experts<'_> {
         expert: usize,
         slots: &[u32],
         rows: Range<usize>,
-        room: &mut Room<'_>,
+        buffer: &mut ThreadBuffer<'_>,
         scratch: &mut [f32],
     ) {
         let (w, kernels, n_cols) = (self.weight, self.kernels, self.weight.n_cols);
@@ -229,7 +234,7 @@ impl Experts<'_> {
         let is_packed = w.is_packed() && self.n_rows.is_multiple_of(packed::ROWS);
         match kernels.dot[w.format as usize] {
             Dot::Q8(dot) => {
-                let x = gather(self.x_q8, n_blocks, inputs, room.q8);
+                let x = gather(self.x_q8, n_blocks, inputs, buffer.q8);
                 if is_packed {
                     let groups = Groups::of_bytes(kernels, w, groups_of(&stretch), Ahead::NONE);
                     self.packed(expert, slots, &groups, x, rows);
@@ -258,12 +263,12 @@ impl Experts<'_> {
                 }
             }
             Dot::F32 if is_packed && w.is_wide() => {
-                let x = gather(self.x_wide, n_blocks, inputs, room.wide);
+                let x = gather(self.x_wide, n_blocks, inputs, buffer.wide);
                 let groups = Groups::of_wide(kernels, w, groups_of(&stretch), Ahead::NONE);
                 self.packed(expert, slots, &groups, x, rows);
             }
             Dot::F32 => {
-                let x = gather(self.x, n_cols, inputs, room.f32);
+                let x = gather(self.x, n_cols, inputs, buffer.f32);
                 if is_packed {
                     let mut out = [[0.0; packed::ROWS]; FEW_AT_ONCE];
                     for first in stretch.clone().step_by(packed::ROWS) {
@@ -359,14 +364,14 @@ impl ThreadedBackend {
         };
         let scratch_len = PANEL * self.n_cols;
         let scratch = DisjointMut::new(&mut self.rows);
-        let rooms = self.gathered.by_thread(n_threads);
+        let buffers = self.gathered.by_thread(n_threads);
         self.pool.run(n_rows.div_ceil(rows_per_task), &|thread, task| {
             let rows = task * rows_per_task..n_rows.min((task + 1) * rows_per_task);
             // SAFETY: thread numbers are distinct, and so are their rows of scratch.
             let scratch = unsafe { scratch.slice(thread * scratch_len..(thread + 1) * scratch_len) };
             // SAFETY: as before.
-            let mut room = unsafe { rooms.of(thread) };
-            experts.compute(rows, &mut room, scratch);
+            let mut buffer = unsafe { buffers.of(thread) };
+            experts.compute(rows, &mut buffer, scratch);
         });
     }
 }

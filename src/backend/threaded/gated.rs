@@ -11,7 +11,7 @@ use crate::threads::DisjointMut;
 
 /// See [`crate::backend::Backend::gated_matmul`].
 pub(super) fn run(b: &mut ThreadedBackend, args: GatedMatmul<'_, ThreadedBackend>) {
-    let GatedMatmul { x, n, gate, up, n_rows, activation, out, room } = args;
+    let GatedMatmul { x, n, gate, up, n_rows, activation, out, scratch } = args;
     let shapes = [gate, up].map(|w| (w.n_rows, w.n_cols));
     assert!(shapes == [(n_rows, gate.n_cols); 2], "gate and up are {shapes:?} for {n_rows} rows");
     // A task has whole groups of rows and whole blocks of what is rounded.
@@ -21,9 +21,9 @@ pub(super) fn run(b: &mut ThreadedBackend, args: GatedMatmul<'_, ThreadedBackend
         b.matmul_many(
             x,
             n,
-            &mut [Product { weight: gate, out: &mut *out }, Product { weight: up, out: &mut *room }],
+            &mut [Product { weight: gate, out: &mut *out }, Product { weight: up, out: &mut *scratch }],
         );
-        return b.act_mul(activation, out, room, n * n_rows);
+        return b.act_mul(activation, out, scratch, n * n_rows);
     }
     b.prepare([gate, up].into_iter(), x, n);
     let n_threads = b.pool.n_threads();
@@ -34,7 +34,7 @@ pub(super) fn run(b: &mut ThreadedBackend, args: GatedMatmul<'_, ThreadedBackend
     let (x_q8, x_wide, blocks) = b.rounded.all();
     let blocks = DisjointMut::new(blocks);
     let inputs = Inputs { kernels: b.kernels, stop: &b.pass.stop, blocked: false, x, x_q8, x_wide, n };
-    let targets = [(gate, &mut *out), (up, room)].map(|(weight, out)| Target {
+    let targets = [(gate, &mut *out), (up, scratch)].map(|(weight, out)| Target {
         weight,
         out: DisjointMut::new(out),
         first_group: 0,
@@ -92,17 +92,17 @@ mod tests {
         let [gate, up] = [0, 1].map(|i| weight(b, formats[i], n_rows, 256, i as u32 + 1, WeightRole::Matrix));
         let down = weight(b, Format::Q8_0, 40, n_rows, 3, WeightRole::Matrix);
         let x = &buffer(b, &noise(n * 256, 4));
-        let [mut out, mut room] = [0, 1].map(|_| b.alloc(n * n_rows).expect("memory"));
+        let [mut out, mut scratch] = [0, 1].map(|_| b.alloc(n * n_rows).expect("memory"));
         let mut result = b.alloc(n * 40).expect("memory");
         // A backend may round while it computes once it knows that products want it.
         b.matmul(&out, 1, Product { weight: &down, out: &mut result });
         if at_once {
-            let (gate, up, out, room) = (&gate, &up, &mut out, &mut room);
-            b.gated_matmul(GatedMatmul { x, n, gate, up, n_rows, activation, out, room });
+            let (gate, up, out, scratch) = (&gate, &up, &mut out, &mut scratch);
+            b.gated_matmul(GatedMatmul { x, n, gate, up, n_rows, activation, out, scratch });
         } else {
             b.matmul(x, n, Product { weight: &gate, out: &mut out });
-            b.matmul(x, n, Product { weight: &up, out: &mut room });
-            b.act_mul(activation, &mut out, &room, n * n_rows);
+            b.matmul(x, n, Product { weight: &up, out: &mut scratch });
+            b.act_mul(activation, &mut out, &scratch, n * n_rows);
             out = buffer(b, &out);
         }
         b.matmul(&out, n, Product { weight: &down, out: &mut result });

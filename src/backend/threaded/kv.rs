@@ -1,7 +1,7 @@
 //! Keys and values into the cache, by several threads where there are many.
 
-use super::super::host::{HostKv, HostPass, Part, put, take, turn_head};
-use super::super::{KvAppend, KvRows, Turn};
+use super::super::host::{HostKv, HostPass, Part, put, rotate_head, take};
+use super::super::{KvAppend, KvRows, Rotation};
 use super::shares::rows_of;
 use super::{FEWEST_ELEMENTS, MOST_ELEMENTS, ThreadedBackend};
 use crate::kernels::Kernels;
@@ -24,7 +24,9 @@ pub(super) fn append(
         KvRows::New { group, k, v } => {
             store(kernels, pool, (kv, layer), (k, v), &pass.groups[group].slots);
         }
-        KvRows::Moved { from, to, turn } => relocate(kernels, pool, (kv, layer), (from, to), turn, scratch),
+        KvRows::Moved { from, to, rotation } => {
+            relocate(kernels, pool, (kv, layer), (from, to), rotation, scratch)
+        }
     }
 }
 
@@ -92,25 +94,25 @@ fn relocate(
     pool: &mut ThreadPool,
     (kv, layer): (&mut HostKv, usize),
     (from, to): (&[u32], &[u32]),
-    turn: Option<Turn<'_>>,
+    rotation: Option<Rotation<'_>>,
     scratch: &mut [f32],
 ) {
     let place = kv.layer(layer);
-    let room = scratch.len() / pool.n_threads();
+    let per_thread = scratch.len() / pool.n_threads();
     let scratch = DisjointMut::new(scratch);
     let bytes = DisjointMut::new(kv.bytes_mut());
     pool.run(2 * place.heads.n, &|thread, task| {
-        let (part, turn) = if task % 2 == 0 { (Part::K, turn) } else { (Part::V, None) };
+        let (part, rotation) = if task % 2 == 0 { (Part::K, rotation) } else { (Part::V, None) };
         if !place.keeps(part) {
             return;
         }
         let block = |slot: u32| place.block(slot as usize / PAGE_LEN, part, task / 2);
         // SAFETY: thread numbers are distinct, and so are their parts of the scratch.
-        let x = unsafe { scratch.slice(thread * room..thread * room + place.dim(part)) };
+        let x = unsafe { scratch.slice(thread * per_thread..thread * per_thread + place.dim(part)) };
         for (&from, &to) in from.iter().zip(to) {
             // SAFETY: blocks do not overlap, and each belongs to one task by its part and head.
             take(&place, part, from, unsafe { bytes.slice(block(from)) }, x);
-            turn_head(kernels, turn, x);
+            rotate_head(kernels, rotation, x);
             // SAFETY: as before, and the block read from is no longer borrowed.
             put(kernels, &place, part, to, x, unsafe { bytes.slice(block(to)) });
         }

@@ -30,7 +30,7 @@ impl Sequences {
         let mut pages = Vec::new();
         for &(page, _) in &*copies {
             let Some(tree) = &mut pool.prefixes else { return false };
-            let nodes = tree.behind(page);
+            let nodes = tree.descendants(page);
             // A sequence that has one of them as a whole page knows it by its node.
             if nodes.iter().any(|node| self.sequences.iter().any(|s| s.tables[group].nodes.contains(node))) {
                 continue;

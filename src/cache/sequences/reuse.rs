@@ -34,14 +34,14 @@ impl Sequences {
         let mut found: Vec<_> = self.groups.iter_mut().map(|group| group.find(ids)).collect();
         let n_found = found.iter().map(|found| found.nodes.len()).min().unwrap_or(0);
         // The longest beginning that all layers can go on after.
-        let n_pages = (1..=n_found).rev().find(|&n| self.goes_on_behind(&found, n)).unwrap_or(0);
+        let n_pages = (1..=n_found).rev().find(|&n| self.continues_after(&found, n)).unwrap_or(0);
         let kept = n_pages * PAGE_LEN;
         if kept <= self.state_at(i, own) {
             self.truncate(i, own);
             return Ok(own);
         }
         for (group, found) in self.groups.iter_mut().zip(&mut found) {
-            let first = found.behind_missing[n_pages - 1].max(group.kept(kept) / PAGE_LEN);
+            let first = found.after_missing[n_pages - 1].max(group.kept(kept) / PAGE_LEN);
             found.nodes.truncate(n_pages);
             found.pages.truncate(n_pages);
             found.pages[..first].fill(GONE);
@@ -62,9 +62,9 @@ impl Sequences {
     }
 
     /// Whether a sequence can go on after the first `n` pages that were found of each group.
-    fn goes_on_behind(&self, found: &[Found], n: usize) -> bool {
+    fn continues_after(&self, found: &[Found], n: usize) -> bool {
         let is_there = |(group, found): (&Group, &Found)| {
-            group.needed(n * PAGE_LEN) >= found.behind_missing[n - 1] * PAGE_LEN
+            group.needed(n * PAGE_LEN) >= found.after_missing[n - 1] * PAGE_LEN
         };
         let tree = self.groups[0].pool.prefixes.as_ref();
         let state = tree.and_then(|tree| tree.state(found[0].nodes[n - 1]));
@@ -82,7 +82,7 @@ struct Found {
     /// [`GONE`] for those that are not there any more.
     pages: Vec<u32>,
     /// For each page: the number of pages up to the last one before or at it that is not there.
-    behind_missing: Vec<usize>,
+    after_missing: Vec<usize>,
     /// From which position on they are of use.
     from: usize,
 }
@@ -90,15 +90,15 @@ struct Found {
 impl Group {
     /// The pages that were kept of the text `ids`.
     fn find(&mut self, ids: &[u32]) -> Found {
-        let mut found = Found { nodes: Vec::new(), pages: Vec::new(), behind_missing: Vec::new(), from: 0 };
+        let mut found = Found { nodes: Vec::new(), pages: Vec::new(), after_missing: Vec::new(), from: 0 };
         let Some(tree) = &mut self.pool.prefixes else { return found };
-        let mut behind_missing = 0;
+        let mut after_missing = 0;
         for tokens in ids.as_chunks::<PAGE_LEN>().0 {
             let Some((node, page)) = tree.find(found.nodes.last().copied(), tokens) else { break };
             found.nodes.push(node);
             found.pages.push(page.unwrap_or(GONE));
-            behind_missing = if page.is_none() { found.nodes.len() } else { behind_missing };
-            found.behind_missing.push(behind_missing);
+            after_missing = if page.is_none() { found.nodes.len() } else { after_missing };
+            found.after_missing.push(after_missing);
         }
         found
     }

@@ -83,7 +83,7 @@ impl Sequences {
         let tables = self.groups.iter_mut().zip(&mut self.sequences[i].tables);
         tables.for_each(|(group, table)| table.drop_mark(group));
         for (group, plan) in plans.iter().enumerate() {
-            self.make_room(group, i, plan.written.clone())?;
+            self.free_pages_for(group, i, plan.written.clone())?;
         }
         let s = &mut self.sequences[i];
         for ((group, table), plan) in self.groups.iter_mut().zip(&mut s.tables).zip(&mut plans) {
@@ -99,13 +99,13 @@ impl Sequences {
             table.from = plan.from.1;
             table.let_go_of_tree();
         }
-        self.give_back_behind(i);
+        self.give_back_passed(i);
         Ok(plans.into_iter().map(|plan| plan.moves).collect())
     }
 
     /// Sees that there is a free page of `group` for each page of sequence `i` among `written` that others have too. Where they are
     /// too few, the tree gives up those of these pages that nobody else has.
-    fn make_room(&mut self, group: usize, i: usize, written: Range<usize>) -> Result<()> {
+    fn free_pages_for(&mut self, group: usize, i: usize, written: Range<usize>) -> Result<()> {
         let is_missing = |page: u32, pool: &Pool| page == GONE || pool.users(page) > 1;
         let needed = |table: &Table, pool: &Pool| {
             let n_missing = written.clone().filter(|&at| is_missing(table.pages[at], pool)).count();

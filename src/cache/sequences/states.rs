@@ -24,7 +24,7 @@ impl Sequences {
     }
 
     /// Of how many tokens of `seq` the recurrent layers know nothing yet: from this one on they have to be run again.
-    pub fn behind(&self, seq: u32) -> Option<usize> {
+    pub fn replay_from(&self, seq: u32) -> Option<usize> {
         let at = self.recurrent.as_ref()?.at(seq as usize);
         (at < self.sequences[seq as usize].len).then_some(at)
     }

@@ -195,13 +195,13 @@ impl Sequences {
     }
 
     /// Gives back the pages of sequence `i` that lie wholly after what is kept.
-    pub(super) fn give_back_behind(&mut self, i: usize) {
+    pub(super) fn give_back_passed(&mut self, i: usize) {
         let s = &mut self.sequences[i];
         for (group, table) in self.groups.iter_mut().zip(&mut s.tables) {
             let kept = group.kept(s.len);
             if kept > table.from {
-                let behind = table.from / PAGE_LEN..kept / PAGE_LEN;
-                for page in table.pages[behind].iter_mut().filter(|page| **page != GONE) {
+                let passed = table.from / PAGE_LEN..kept / PAGE_LEN;
+                for page in table.pages[passed].iter_mut().filter(|page| **page != GONE) {
                     group.pool.give_back(std::mem::replace(page, GONE));
                 }
                 table.from = kept;
@@ -229,7 +229,7 @@ impl Table {
 /// The error for tokens that cannot be forgotten, since those that are kept would be seen again.
 pub(super) fn cannot_shift(what: &str, keep: usize, drop: usize, needed: usize) -> Error {
     Error::InvalidArgument(format!(
-        "{what} cannot forget {drop} tokens behind its first {keep}: the model's window would reach those again, and their keys \
+        "{what} cannot forget {drop} tokens passed its first {keep}: the model's window would reach those again, and their keys \
          and values were given back; forget at most {} tokens, or keep 0, or keep all with keep_all_positions",
         needed.saturating_sub(keep)
     ))

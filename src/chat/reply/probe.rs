@@ -52,8 +52,8 @@ impl<'t> Probe<'t> {
         });
         let with = with?;
         let n = without.map_or(0, |without| common(&with, &without));
-        let behind_user = with.rfind(USER).map_or(0, |at| at + USER.len());
-        Some(with[n.max(behind_user)..].to_owned())
+        let after_user = with.rfind(USER).map_or(0, |at| at + USER.len());
+        Some(with[n.max(after_user)..].to_owned())
     }
 
     /// The texts of replies that call the tool, for several ways to write such a message down.
@@ -109,9 +109,9 @@ fn names(source: &str, name: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     source.match_indices(name).any(|(at, _)| {
         let before = source[..at].chars().next_back();
-        let behind = source[at + name.len()..].chars().next();
+        let next = source[at + name.len()..].chars().next();
         !before.is_some_and(|c| is_part(c) || c == '.' || c == '<')
-            && !behind.is_some_and(|c| is_part(c) || c == '>')
+            && !next.is_some_and(|c| is_part(c) || c == '>')
     })
 }
 

@@ -330,7 +330,7 @@ fn anchored(pattern: &str) -> Option<String> {
         return None;
     }
     let any = super::lark::ANY;
-    let (before, behind) = (if is_start { "" } else { any }, if is_end { "" } else { any });
+    let (before, after) = (if is_start { "" } else { any }, if is_end { "" } else { any });
     Some(format!("{before}(?:{inner}){behind}"))
 }
 

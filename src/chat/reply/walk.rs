@@ -12,7 +12,7 @@ pub(super) enum Walked {
     /// The last byte of the value.
     End,
     /// After the value, and not taken: numbers end like that.
-    Behind,
+    After,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl Walk {
     pub(super) fn step(&mut self, byte: u8, out: &mut Vec<u8>) -> Result<Walked, &'static str> {
         let walked = self.walk(byte)?;
         match (walked, self.state) {
-            (Walked::Behind, _) => {}
+            (Walked::After, _) => {}
             (_, State::String) if byte < 0x20 => match byte {
                 b'\n' => out.extend(b"\\n"),
                 b'\r' => out.extend(b"\\r"),
@@ -200,7 +200,7 @@ impl Walk {
             (Letter | Sign | Exponent, b'0'..=b'9') => Exponent,
             (Zero | Whole | Fraction | Exponent, _) => {
                 self.state = State::After;
-                return if self.open.is_empty() { Ok(Walked::Behind) } else { self.walk(byte) };
+                return if self.open.is_empty() { Ok(Walked::After) } else { self.walk(byte) };
             }
             _ => return Err("a number is not one of JSON's"),
         };
@@ -224,7 +224,7 @@ pub(super) fn whole_value(text: &str) -> Result<String, &'static str> {
         match walk.step(byte, &mut out)? {
             Walked::Part => {}
             Walked::End if i + 1 == text.len() => {}
-            Walked::End | Walked::Behind => return Err("something stands behind the value"),
+            Walked::End | Walked::After => return Err("something stands behind the value"),
         }
     }
     match walk.is_whole() {

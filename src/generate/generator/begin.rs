@@ -32,7 +32,7 @@ impl Generator {
         let past = context.tokens(options.seq)?;
         let past = if options.reuse_prefix { &[] } else { past };
         let (n_ctx, watch) = (context.options().n_ctx, context.watch(options.cancel.as_ref()));
-        let generator = Generator::behind(context.model(), past, n_ctx, prompt.into(), options, watch)?;
+        let generator = Generator::continuing(context.model(), past, n_ctx, prompt.into(), options, watch)?;
         if let Some(Shift { keep, drop }) = options.shift {
             context.check_full_shift(keep, drop)?;
         }
@@ -63,11 +63,11 @@ impl Generator {
         }
         let options = GenerateOptions { reuse_prefix: true, lookup: None, draft: None, ..options.clone() };
         let watch = Watch::new(options.cancel.as_ref(), None);
-        Generator::behind(model, &[], n_ctx, prompt, &options, watch)
+        Generator::continuing(model, &[], n_ctx, prompt, &options, watch)
     }
 
     /// A generator for a sequence that holds `past`. Where `watch` ends it while it reads the prompt, it has ended.
-    fn behind(
+    fn continuing(
         model: &Arc<LoadedModel>,
         past: &[u32],
         n_ctx: usize,

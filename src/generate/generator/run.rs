@@ -8,7 +8,7 @@ use crate::cancel::Watch;
 use crate::context::{Context, MAX_AHEAD, Tokens};
 use crate::error::{Error, Result};
 use crate::generate::{GenerateOptions, MAX_TOPS, Shift, constrained};
-use crate::memory::{filled, room_for};
+use crate::memory::{filled, with_capacity};
 use crate::model::LoadedModel;
 use crate::sampler::Sampler;
 
@@ -63,12 +63,12 @@ impl Generator {
         }
         let is_last = self.stopping || self.text.is_stopped();
         let left = if is_last { 0 } else { self.options.max_tokens - self.usage.n_generated };
-        let room = n_ctx.saturating_sub(self.n_run + 1);
+        let n_free = n_ctx.saturating_sub(self.n_run + 1);
         if context.advance(seq, id) {
             self.came_true();
             return Ok(());
         }
-        let forced = self.forced_run(sampler, left.min(room).min(MAX_AHEAD));
+        let forced = self.forced_run(sampler, left.min(n_free).min(MAX_AHEAD));
         let cancel = self.options.cancel.as_ref();
         self.n_forced_ahead = 0;
         if !forced.is_empty() {
@@ -79,7 +79,7 @@ impl Generator {
             }
         }
         let Some(drafter) = &mut self.drafter else { return context.decode_ahead(seq, id, &[], cancel) };
-        let drafts = drafter.draft(&self.tokens, left.min(room))?;
+        let drafts = drafter.draft(&self.tokens, left.min(n_free))?;
         let n = constrained::viable(drafts, self.constrained.as_mut(), sampler);
         let drafts = drafter.keep(n);
         match context.decode_ahead(seq, id, drafts, cancel) {
@@ -106,7 +106,7 @@ impl Generator {
 /// A list with room for `n` tokens, and for `more` to come as far as there is memory: what is missing comes when it is needed.
 pub(super) fn list_for(n: usize, more: usize) -> Result<Vec<u32>> {
     let what = "the tokens of a generation";
-    room_for(n + more.min(MOST_AHEAD), what).or_else(|_| room_for(n, what))
+    with_capacity(n + more.min(MOST_AHEAD), what).or_else(|_| with_capacity(n, what))
 }
 
 /// Whether the numbers of `shift` fit a context of `n_ctx`, and the model's tokens can be moved.

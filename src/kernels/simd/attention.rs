@@ -10,7 +10,7 @@ use super::elementwise::exp;
 use super::next_blocks::NextBlocks;
 use super::parts_of_keys::values_of;
 use super::{Element, Simd, load_some, pairs};
-use crate::kernels::attention::{FEW_QUERIES, MAX_QUERIES, PAGE_LEN, ROOM_LANES, Room, SCALED};
+use crate::kernels::attention::{FEW_QUERIES, MAX_QUERIES, PAGE_LEN, SCALED, SUM_LANES, Scratch};
 use crate::kernels::{AttnState, AttnTile, KvBlock, KvType};
 
 /// Queries whose sums are kept in registers.
@@ -61,7 +61,7 @@ pub fn attention<S: Simd>(simd: S, tile: &AttnTile<'_>, positions: Range<usize>,
     if positions.is_empty() {
         return;
     }
-    let AttnState { out, max, sum, room: Room { queries, weights, sums, block } } = state;
+    let AttnState { out, max, sum, scratch: Scratch { queries, weights, sums, block } } = state;
     let mut weights = Weights { rows: weights, factors: [0.0; MAX_QUERIES], units: [0.0; MAX_QUERIES] };
     sums.fill(0.0);
     match tile.k.kv_type {
@@ -123,7 +123,7 @@ pub fn attention<S: Simd>(simd: S, tile: &AttnTile<'_>, positions: Range<usize>,
             None => (tile.v.kv_type.block(values, tile.dims.v), &mut **block),
         };
         let rows = weights.rows.as_chunks_mut::<PAGE_LEN>().0.iter_mut().zip(&mut weights.units);
-        let sums = sums.as_chunks_mut::<ROOM_LANES>().0.iter_mut().zip(&weights.factors);
+        let sums = sums.as_chunks_mut::<SUM_LANES>().0.iter_mut().zip(&weights.factors);
         for (i, (((row, unit), max), (sum, factor))) in rows.zip(&**max).zip(sums).enumerate() {
             let total = match values {
                 KvBlock::I16(_, units) => {
@@ -154,7 +154,7 @@ pub fn attention<S: Simd>(simd: S, tile: &AttnTile<'_>, positions: Range<usize>,
             }
         }
     }
-    for (sum, lanes) in sum.iter_mut().zip(sums.chunks_exact(ROOM_LANES)) {
+    for (sum, lanes) in sum.iter_mut().zip(sums.chunks_exact(SUM_LANES)) {
         *sum = simd.sum(simd.load(lanes));
     }
 }

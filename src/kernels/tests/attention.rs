@@ -359,7 +359,7 @@ fn infinite_values_beyond_a_window_are_hidden() {
 
 /// A key or a value that is no number, among integers, has no part in what queries before it see.
 #[test]
-fn what_has_no_unit_is_seen_by_those_behind_it_only() {
+fn keys_without_a_unit_are_seen_by_later_queries_only() {
     let (dim, pages) = (48, [0, 1]);
     let q = noise(40 * dim, 3);
     for (kernels, of_keys) in tables().flat_map(|t| [true, false].map(|of_keys| (t, of_keys))) {

@@ -58,9 +58,9 @@ impl Head<'_> {
     /// Why it is none.
     fn read(header: &str) -> Result<Head<'_>, String> {
         let (mut head, mut rest, mut kind) = (Head::default(), header, None);
-        if let Some(behind) = header.strip_prefix(START) {
+        if let Some(after) = header.strip_prefix(START) {
             let role;
-            (role, rest) = word(behind);
+            (role, rest) = word(after);
             if !matches!(role, "" | "assistant") {
                 return Err(format!("the header of a message names the role {role:.100?}, not the model's"));
             }
@@ -69,14 +69,14 @@ impl Head<'_> {
             rest = rest.trim_start();
             if rest.is_empty() {
                 return Ok(head);
-            } else if let Some(behind) = rest.strip_prefix(CHANNEL) {
+            } else if let Some(after) = rest.strip_prefix(CHANNEL) {
                 let channel;
-                (channel, rest) = word(behind);
+                (channel, rest) = word(after);
                 head.channel = Some(channel);
-            } else if let Some(behind) = rest.strip_prefix(RECIPIENT) {
-                let end = behind.find(is_end).unwrap_or(behind.len());
-                let name = &behind[..end];
-                rest = &behind[end..];
+            } else if let Some(after) = rest.strip_prefix(RECIPIENT) {
+                let end = after.find(is_end).unwrap_or(after.len());
+                let name = &after[..end];
+                rest = &after[end..];
                 match head.recipient {
                     _ if name.is_empty() => return Err("the header of a call names no tool".into()),
                     Some(other) if other != name => {
@@ -251,9 +251,9 @@ impl Harmony {
     fn header(&mut self, input: &mut Input<'_>, sink: &mut Sink) -> Result<bool, String> {
         let mut ahead = input.clone();
         let (text, hit) = ahead.until(&STOPS);
-        let room = MOST_HEADER - self.header.len();
-        if text.len() > room {
-            input.take(text.floor_char_boundary(room));
+        let left = MOST_HEADER - self.header.len();
+        if text.len() > left {
+            input.take(text.floor_char_boundary(left));
             return Err(format!("the header of a message has more than {MOST_HEADER} bytes"));
         }
         self.header.push_str(text);

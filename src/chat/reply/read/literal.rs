@@ -15,7 +15,7 @@ pub(in super::super) fn with_quotes(text: &str, quote: &'static str) -> Result<S
 }
 
 /// Whether a string may end before `c`.
-pub(in super::super) fn is_behind_string(c: char) -> bool {
+pub(in super::super) fn follows_string(c: char) -> bool {
     matches!(c, ',' | ')' | ']' | '}' | ':')
 }
 
@@ -152,7 +152,7 @@ impl<'t> Literal<'t> {
                 continue;
             }
             match self.rest().trim_start().chars().next() {
-                Some(c) if !is_behind_string(c) => escape(quote.encode_utf8(&mut [0; 4]), &mut self.out),
+                Some(c) if !follows_string(c) => escape(quote.encode_utf8(&mut [0; 4]), &mut self.out),
                 _ => break,
             }
         }
@@ -213,7 +213,7 @@ impl<'t> Literal<'t> {
 
     /// A number or a name for a value.
     fn word(&mut self) -> Result<(), String> {
-        let is_end = |c: char| c.is_whitespace() || is_behind_string(c);
+        let is_end = |c: char| c.is_whitespace() || follows_string(c);
         let n = self.rest().find(is_end).unwrap_or(self.rest().len());
         let word = &self.rest()[..n];
         self.at += n;

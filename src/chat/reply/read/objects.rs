@@ -258,7 +258,7 @@ impl ObjectReader {
                     (n, ended) = (n + 1, true);
                     break;
                 }
-                Ok(Walked::Behind) => {
+                Ok(Walked::After) => {
                     ended = true;
                     break;
                 }

@@ -4,7 +4,7 @@
 use super::super::input::{Input, Next};
 use super::super::sink::Sink;
 use super::super::walk::MOST_NESTED;
-use super::literal::{is_behind_string, python};
+use super::literal::{follows_string, python};
 use super::objects::{List, ObjectReader, Objects};
 use super::{Arguments, CUT, Reader, Step, take_name};
 
@@ -30,7 +30,7 @@ enum Within {
     String(char),
     Escape(char),
     /// After a quotation mark, which ends the string if what follows allows it.
-    Behind(char),
+    After(char),
 }
 
 /// Reads calls of Python.
@@ -77,10 +77,10 @@ impl PythonReader {
         let rest = input.rest();
         let (mut n, mut end) = (rest.len(), None);
         for (i, c) in rest.char_indices() {
-            if let Within::Behind(quote) = self.within
+            if let Within::After(quote) = self.within
                 && !c.is_whitespace()
             {
-                self.within = if is_behind_string(c) { Within::Plain } else { Within::String(quote) };
+                self.within = if follows_string(c) { Within::Plain } else { Within::String(quote) };
             }
             match (self.within, c) {
                 (Within::Plain, '"' | '\'') => self.within = Within::String(c),
@@ -95,7 +95,7 @@ impl PythonReader {
                 }
                 (Within::Plain, ']' | '}' | ')') => self.depth -= 1,
                 (Within::String(quote), '\\') => self.within = Within::Escape(quote),
-                (Within::String(quote), c) if c == quote => self.within = Within::Behind(quote),
+                (Within::String(quote), c) if c == quote => self.within = Within::After(quote),
                 (Within::Escape(quote), _) => self.within = Within::String(quote),
                 _ => {}
             }

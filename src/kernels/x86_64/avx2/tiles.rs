@@ -271,8 +271,8 @@ fn add_signed(
         for t in 0..TILE {
             let x = quad(x[t], j);
             for h in 0..2 {
-                let turned = _mm256_xor_si256(x, codes[h].below_zero[j]);
-                let products = _mm256_maddubs_epi16(codes[h].magnitudes[j], turned);
+                let signed = _mm256_xor_si256(x, codes[h].below_zero[j]);
+                let products = _mm256_maddubs_epi16(codes[h].magnitudes[j], signed);
                 sums[t][h] = _mm256_add_epi32(sums[t][h], _mm256_madd_epi16(products, factors[half][h]));
             }
         }
