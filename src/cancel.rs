@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use crate::error::{Error, Result};
 
 /// A switch that ends the calls it was given to. Clones are the same switch. Any thread may use it at any time, a signal
-/// handler too: turning it is one store to memory.
+/// handler too: setting it is one store to memory.
 #[derive(Debug, Clone, Default)]
 pub struct CancelToken(Arc<AtomicBool>);
 

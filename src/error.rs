@@ -154,7 +154,7 @@ pub fn sizes(shape: &[impl fmt::Debug]) -> String {
     }
 }
 
-/// What somebody else has to say, for an error sentence: it may tell a text of a file from end to end, so a long one is cut in
+/// A message of another library, for an error sentence: it may quote all of a text of a file, so a long one is cut in
 /// its midst.
 pub fn shortened(text: impl fmt::Display) -> String {
     const HEAD: usize = 288;

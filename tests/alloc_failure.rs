@@ -1,7 +1,7 @@
-//! A binary of its own: it has the process's allocator, which fails when told to.
+//! A binary of its own: it has the process's allocator, which fails on request.
 //!
 //! Every allocation fails in its turn, alone and with all that follow: calls end with EMBER_E_NOMEM or with the right result,
-//! nothing leaks, and the next call works. The allocator is the one that the C library has, over one that fails when told to.
+//! nothing leaks, and the next call works. The allocator is the one that the C library has, over one that fails on request.
 #![cfg(not(target_family = "wasm"))]
 #![allow(clippy::print_stdout, reason = "the figures are part of what the test shows")]
 
@@ -19,7 +19,7 @@ use ember::capi::{self, ember_context, ember_model};
 use ember::error::ember_status::{self, *};
 use ember::memory::Reserve;
 
-/// The system's allocator, which counts what is out and fails when it is told to, on all threads.
+/// The system's allocator, which counts what is out and fails on request, on all threads.
 struct Failing;
 
 static ARMED: AtomicBool = AtomicBool::new(false);

@@ -20,7 +20,7 @@ use ember::generate::{Completions, EventKind, GenerateOptions, Generator, Prompt
 use ember::nn::pooling::Pooling;
 use ember::sampler::{Penalties, Sampler, Stage};
 
-/// The system's allocator, counting the allocations of all threads while it is told to.
+/// The system's allocator, counting the allocations of all threads while counting is on.
 struct Counting;
 
 static COUNTING: AtomicBool = AtomicBool::new(false);

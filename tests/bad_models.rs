@@ -81,7 +81,7 @@ impl Damage {
         }
     }
 
-    /// Hands the damaged bytes to `f` and mends them.
+    /// Hands the damaged bytes to `f` and repairs them.
     fn apply<T>(&self, file: &mut [u8], f: impl FnOnce(&[u8]) -> T) -> T {
         match self {
             Damage::Cut(len) => f(&file[..*len]),

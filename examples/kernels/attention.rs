@@ -17,7 +17,7 @@ const KV_HEADS: usize = 8;
 const FAR: usize = 65_536;
 /// See [`FAR`].
 const NEAR: usize = 512;
-/// Tokens of a prompt that are taken at once.
+/// Tokens of a prompt that run in one batch.
 const TOKENS: usize = 16;
 
 /// What keys and values are stored as.

@@ -2,7 +2,7 @@
 //! been, bit by bit; otherwise it is one that can be used and saved again.
 //!
 //! The second byte of the input names one of the models below, and whether the third sequence begins as the second does. The first byte says how: whether the rest is a state or changes a real one, which sequence it is for, and what
-//! is mended before it is loaded: the beginning up to the fingerprint of the model, the checksum. Otherwise no input would
+//! is repaired before it is loaded: the beginning up to the fingerprint of the model, the checksum. Otherwise no input would
 //! come further than these.
 
 use std::sync::{Arc, OnceLock};
@@ -18,7 +18,7 @@ const N_HEAD: usize = 8 + 4 + 16;
 const N_SUM: usize = 16;
 const N_SEQ: u32 = 3;
 
-/// Models whose layers keep other things than keys and values of all positions: recurrent states, windows, latent vectors.
+/// Models whose layers keep more or other state than keys and values of all positions: recurrent states, windows, latent vectors.
 const OTHERS: [&[u8]; 7] = [
     include_bytes!("../../tests/fixtures/models/lfm2.gguf"),
     include_bytes!("../../tests/fixtures/models/qwen35.gguf"),
@@ -67,7 +67,7 @@ fn context(which: usize, kv_type: KvType, keep_prefixes: bool, nested: bool) -> 
     context
 }
 
-/// What a context is, as far as its caller can tell.
+/// What a context is, as far as its caller can see.
 fn look(context: &mut Context) -> Vec<(Vec<u32>, Option<Vec<u32>>)> {
     let bits = |logits: &[f32]| logits.iter().map(|x| x.to_bits()).collect();
     (0..N_SEQ)
@@ -78,7 +78,7 @@ fn look(context: &mut Context) -> Vec<(Vec<u32>, Option<Vec<u32>>)> {
         .collect()
 }
 
-/// The logits after one more token of each sequence; nothing where there is no room.
+/// The logits after one more token of each sequence; nothing where no page is free.
 fn go_on(context: &mut Context) -> Vec<Option<Vec<u32>>> {
     (0..N_SEQ)
         .map(|seq| {

@@ -23,7 +23,7 @@ struct EncoderModel<B: Backend> {
 enum Graph<B: Backend> {
     /// Norms come after the sums.
     After(Encoder<B>),
-    /// Norms come before the blocks, as in a decoder; and what its layers are told that they keep.
+    /// Norms come before the blocks, as in a decoder; and what its layers are said to keep.
     Before(Decoder<B>, Vec<Keeps>),
 }
 

@@ -42,7 +42,7 @@ pub fn bind_moe<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Deco
     let n_dense = (file.count("leading_dense_block_count")? as usize).min(info.n_layer);
     let has_experts = |i: usize| i >= n_dense && (i + 1).is_multiple_of(step);
     if let Some(experts) = &mut info.experts {
-        // Layers without experts need room too, wherever they are.
+        // Layers without experts need buffers too, wherever they are.
         experts.n_dense = (0..info.n_layer).filter(|&i| !has_experts(i)).count();
     }
     let rope = rope::params(file, info.head_dim, RopeStyle::Interleaved)?;

@@ -38,7 +38,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
         let called = file.called("embedding_length_per_layer_input");
         return Err(Error::Format(format!("{called} is 0, which this architecture has no use for")));
     }
-    // Hidden layers lend their room to all of these.
+    // These use the buffers of the feed-forward blocks.
     let n_head_kv = file.optional_dim("attention.head_count_kv")?;
     let info = file.info_with(n_head_kv, widest.max(rank).max(dim).max(n_streams * n_streams))?;
     let eps = file.positive("attention.layer_norm_rms_epsilon")?;

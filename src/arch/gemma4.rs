@@ -32,7 +32,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
     let of_kind = |of: bool| windowed.iter().zip(&n_head_kv).filter(move |(w, _)| **w == of).map(|(_, n)| *n);
     let (n_global, n_local) = (one(file, of_kind(false))?, one(file, of_kind(true))?);
     let widest = n_ff.iter().max().copied().unwrap_or(0) as usize;
-    // Hidden layers lend their room to per-layer embeddings.
+    // Per-layer embeddings use the buffers of the feed-forward blocks.
     let dim = per_layer_dim(file, n_layer)?;
     let mut info = file.with_experts(file.info_with(Some(n_global), widest.max(dim))?, &STYLE)?;
     info.experts.iter_mut().for_each(|experts| experts.n_dense = n_layer);

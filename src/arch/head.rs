@@ -51,7 +51,7 @@ pub(super) struct Layer {
     pub(super) bias: Option<Vec<f32>>,
 }
 
-/// `a · b`. Eight sums in turn, so that a machine adds up several at once.
+/// `a · b`. Eight sums, so that a machine adds several in parallel.
 fn dot(a: &[f32], b: &[f32]) -> f64 {
     let ((a, rest_a), (b, rest_b)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
     let mut sums = [0.0f64; 8];

@@ -425,7 +425,7 @@ impl<B: Backend> Binder<'_, B> {
         self.windowed_but(n_layer, period, |i, period| i % period == period - 1)
     }
 
-    /// The same where `sees_all` tells which layers of a period see everything.
+    /// The same where `sees_all` says which layers of a period see everything.
     pub fn windowed_but(
         &self,
         n_layer: usize,

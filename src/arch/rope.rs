@@ -24,7 +24,7 @@ pub fn params<B: Backend>(file: &mut Binder<'_, B>, head_dim: usize, style: Rope
     params_from(file, head_dim, style, DEFAULT_FREQ_BASE)
 }
 
-/// As [`params`] for models whose YaRN mixes from the very pairs that turn so often, which may lie between two.
+/// As [`params`] for models whose YaRN begins and ends at exactly the given numbers of rotations, which may lie between two pairs.
 pub fn params_untruncated<B: Backend>(
     file: &mut Binder<'_, B>,
     head_dim: usize,
@@ -205,7 +205,7 @@ fn yarn<B: Backend>(
     let beta_fast = beta("rope.scaling.yarn_beta_fast", YARN_BETA.0)?;
     let beta_slow = beta("rope.scaling.yarn_beta_slow", YARN_BETA.1)?;
     let n_rot = 2 * inv_freq.len();
-    // The pair that turns `rotations` times over the original context.
+    // The pair that makes `rotations` rotations over the original context.
     let pair = |rotations: f64| {
         let turns = n_ctx as f64 / (rotations * 2.0 * std::f64::consts::PI);
         n_rot as f64 * libm::log(turns) / (2.0 * libm::log(f64::from(base)))

@@ -7,7 +7,7 @@ pub const NO_COLUMN: u32 = u32::MAX;
 
 /// Elements that are looked at together.
 const PART: usize = 256;
-/// Those of a part that are looked at at once.
+/// Columns of a chunk that are compared together.
 const LANES: usize = 16;
 
 /// The key of a row with a NaN, above all others.
@@ -27,7 +27,7 @@ pub(super) fn key(x: &[f32], first: usize) -> u64 {
         }
     }
     // Adding zero makes one of the two zeros, which are equal. The bits of numbers ascend as they do once those of negative ones are
-    // turned over; `-inf` has no column, so no key is 0.
+    // inverted; `-inf` has no column, so no key is 0.
     let bits = (largest + 0.0).to_bits();
     let ordered = if bits >> 31 == 1 { !bits } else { bits | 1 << 31 };
     column.map_or(0, |column| u64::from(ordered) << 32 | u64::from(!(column as u32)))

@@ -192,7 +192,7 @@ pub struct GatedMatmul<'a, B: Backend> {
     pub activation: Activation,
     /// `[n, n_rows]`.
     pub out: &'a mut B::Buffer,
-    /// Room for as many elements as in `out`; what is there afterwards is of no use.
+    /// Scratch of as many elements as `out`; its contents afterwards are of no use.
     pub scratch: &'a mut B::Buffer,
 }
 
@@ -262,7 +262,7 @@ pub enum KvRows<'a, B: Backend> {
         from: &'a [u32],
         /// And the slot it goes to, see [`PageTables::slots`].
         to: &'a [u32],
-        /// How the keys of all rows are turned on the way, in f32, to be rounded again; `None`: not at all.
+        /// How the keys of all rows are re-rotated on the way, in f32, to be rounded again; `None`: not at all.
         rotation: Option<Rotation<'a>>,
     },
 }

@@ -24,7 +24,7 @@ pub use tokens::Tokens;
 /// Most tokens that lie ready after a sequence.
 pub const MAX_AHEAD: usize = 32;
 
-/// An empty array with room for `n` elements.
+/// An empty array with capacity for `n` elements.
 pub fn reserved<T>(n: usize) -> Result<Vec<T>> {
     let mut array = Vec::new();
     let no_memory = |_| Error::NoMemory(format!("no memory for a plan of {n} elements"));

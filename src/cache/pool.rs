@@ -23,9 +23,9 @@ pub struct Pool {
     touched: u32,
     /// How many have each page: sequences, marks, and the tree of prefixes.
     users: Vec<u32>,
-    /// How many of these are marks, which are given up when the room is needed.
+    /// How many of these are marks, which are given up when the pages are needed.
     marks: Vec<u32>,
-    /// Pages that are kept for later texts as long as nobody needs the room.
+    /// Pages that are kept for later texts as long as nobody needs them.
     pub prefixes: Option<Prefixes>,
 }
 
@@ -54,7 +54,7 @@ impl Pool {
     }
 
     /// A page, which now has one user: the one after `after`, since memory is read fastest in order, if it is free and was
-    /// taken before; otherwise the first that is free, so that no more is ever touched than was needed at once.
+    /// taken before; otherwise the first that is free, so that no more memory is ever touched than was needed at one time.
     pub fn take(&mut self, after: Option<u32>) -> Option<u32> {
         let next = after.filter(|&page| page < self.touched).map(|page| page + 1);
         let page =

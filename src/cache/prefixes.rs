@@ -29,7 +29,7 @@ struct Node {
 pub struct Prefixes {
     nodes: Vec<Option<Node>>,
     vacant: Vec<u32>,
-    /// Nodes by parent and tokens. Seeded by chance, since texts choose the keys.
+    /// Nodes by parent and tokens. The hash has a random seed, since texts choose the keys.
     index: AHashMap<(u32, Tokens), u32>,
     clock: u64,
     /// Whether pages are of use without those before them, as they are to models with windows.

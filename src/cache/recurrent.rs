@@ -24,7 +24,7 @@ struct Slots {
     users: Vec<u32>,
     /// Those that nobody has and that are no snapshot.
     free: Vec<u32>,
-    /// What tells a snapshot from what the slot held before; 0: nobody knows of it as one.
+    /// A number that distinguishes a snapshot from what the slot held before; 0: the slot holds no snapshot.
     stamps: Vec<u64>,
     /// When each was of use last.
     used: Vec<u64>,

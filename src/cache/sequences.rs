@@ -86,7 +86,7 @@ pub struct Sequences {
 
 impl Sequences {
     /// `n_seq` empty sequences of up to `n_ctx` tokens. `groups`: the window and the number of pages of each group. With
-    /// `keeps_prefixes` whole pages are kept for later texts that begin alike, until the room is needed.
+    /// `keeps_prefixes` whole pages are kept for later texts that begin alike, until the pages are needed.
     pub fn new(
         n_seq: usize,
         n_ctx: usize,
@@ -133,7 +133,7 @@ impl Sequences {
         self.index(seq).map(|i| &self.sequences[i].ids[..self.sequences[i].len])
     }
 
-    /// Checks sequences, positions and room for all of `tokens` and takes the pages they need; on error nothing
+    /// Checks the sequences and positions of `tokens` and takes all pages they need; on error nothing
     /// changes. [`Sequences::copies`] have to be made before anything is written.
     pub fn begin(&mut self, tokens: &Tokens<'_>, n_ahead: usize) -> Result<()> {
         self.forget_plan();

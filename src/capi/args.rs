@@ -161,7 +161,7 @@ pub unsafe fn copy_out<T: Copy>(
     // SAFETY: forwarded.
     let needed = unsafe { check_capacity(n, buffer, capacity, needed, arg) }?;
     if n > 0 {
-        // SAFETY: the buffer is not NULL, aligned, and has room by the caller's promise; it cannot overlap `data`,
+        // SAFETY: the buffer is not NULL, aligned, and large enough by the caller's promise; it cannot overlap `data`,
         // which is Ember's own.
         unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), buffer, n) };
     }
@@ -336,7 +336,7 @@ macro_rules! optional_array {
 macro_rules! fill {
     ($data:expr, $buffer:ident, $capacity:ident, $needed:ident) => {{
         let data = $data;
-        // SAFETY: the header's contract: NULL, or room for that many elements.
+        // SAFETY: the header's contract: NULL, or space for that many elements.
         unsafe { $crate::capi::args::copy_out(&data[..], $buffer, $capacity, $needed, stringify!($buffer)) }
     }};
 }

@@ -39,7 +39,7 @@ fn which(sequence: u32) -> Option<u32> {
 fn save(context: &Context, sequence: Option<u32>, place: *mut u8) -> Result<()> {
     let mut at = place;
     context.save_state(sequence, &mut |bytes| {
-        // SAFETY: the caller's buffer has room for all of the state, whose length was asked for under the same lock.
+        // SAFETY: the caller's buffer has space for all of the state, whose length was asked for under the same lock.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), at, bytes.len()) };
         at = at.wrapping_add(bytes.len());
         Ok(())

@@ -52,7 +52,7 @@ pub struct ChatInput {
     pub now: Option<i64>,
 }
 
-/// A chat template, compiled. It does not change, and many threads may use it at once.
+/// A chat template, compiled. It does not change, and many threads may use it at the same time.
 #[derive(Debug)]
 pub struct ChatTemplate {
     template: Template,
@@ -81,7 +81,7 @@ impl ChatTemplate {
         self.render_guarded(messages, input, None).map(|rendered| rendered.text)
     }
 
-    /// As [`ChatTemplate::render`]; `guard` says which characters of messages and tools are told from the template's. A template that
+    /// As [`ChatTemplate::render`]; `guard` says which characters of messages and tools are distinguished from the template's. A template that
     /// looks for texts with such characters in messages (`</think>`, say) does not find them there.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use super::schema;
 use super::vocabulary::Vocabulary;
 use crate::error::{Error, Result, quoted};
 
-/// Most characters of an error of `llguidance` that are told.
+/// Most characters of an error of `llguidance` that are passed on.
 const MAX_SENTENCE: usize = 300;
 
 impl Grammar<'_> {

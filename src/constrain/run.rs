@@ -58,7 +58,7 @@ pub struct Run {
     state: State,
     /// What went wrong; nothing goes on then.
     error: Option<Error>,
-    /// Room for a mask.
+    /// A buffer for a mask.
     allowed: Option<SimpleVob>,
     denied: Vec<u32>,
     /// Tokens accepted since the beginning.

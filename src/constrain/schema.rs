@@ -105,7 +105,7 @@ fn has_identifiers(schema: &Value) -> bool {
     false
 }
 
-/// Puts what they mean in place of the references that are parts of `oneOf`: only of what is there can `llguidance` tell that the parts exclude
+/// Puts what they mean in place of the references that are parts of `oneOf`: only of what is there can `llguidance` see that the parts exclude
 /// each other. References within stay what they are.
 fn resolve_exclusive(schema: &mut Value, root: &Value) {
     match schema {

@@ -117,7 +117,7 @@ impl Watch {
         }
         let n_old = tail.len();
         tail.extend_from_slice(vocabulary.tokenizer().token_bytes(id).unwrap_or_default());
-        // The trigger that is complete first counts, of those complete at once the longest, which leave the same rest.
+        // The trigger that is complete first counts; of those complete at the same byte, the longest. They leave the same rest.
         let found =
             (n_old + 1..=tail.len()).find(|&end| self.texts.iter().any(|t| tail[..end].ends_with(&t.text)));
         if let Some(end) = found {

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::memory::expect_room;
 use crate::tokenizer::Tokenizer;
 
-/// Longest token that a constraint allows; the trie has room for no more. (GLM-4 has one of 1024 spaces.)
+/// Longest token that a constraint allows; the trie has space for no more. (GLM-4 has one of 1024 spaces.)
 const MAX_TOKEN: usize = 1000;
 /// Most nodes of a trie.
 const MAX_NODES: usize = (1 << 22) - 2;
@@ -59,7 +59,7 @@ impl TokenizerEnv for Env {
     }
 }
 
-/// What the trie is told that a token stands for.
+/// The bytes that the trie has for a token.
 fn word(tokenizer: &Tokenizer, id: u32) -> &[u8] {
     let bytes = tokenizer.token_bytes(id).unwrap_or_default();
     if bytes.len() > MAX_TOKEN { &[] } else { bytes }
@@ -203,7 +203,7 @@ impl Vocabulary {
     }
 }
 
-/// `Unsupported` for more nodes than a trie has room for.
+/// `Unsupported` for more nodes than a trie has space for.
 fn check_nodes(words: &[Vec<u8>]) -> Result<()> {
     let mut sorted: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
     sorted.sort_unstable();

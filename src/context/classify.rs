@@ -161,7 +161,7 @@ impl Context {
         }
     }
 
-    /// Whether a model without a head is Qwen's reranker, which its files tell by nothing but their names.
+    /// Whether a model without a head is Qwen's reranker, which nothing in its files but their names says.
     fn is_reranker_by_name(&self) -> bool {
         let model = &self.model;
         let name = model.gguf().metadata().str("general.name").ok().flatten().unwrap_or_default();
@@ -170,7 +170,7 @@ impl Context {
         model.info().reranker_prompt().is_some() && (is_it(file) || is_it(&name.replace(' ', "-")))
     }
 
-    /// The head that tells the logits of "yes" and "no".
+    /// The head that gives the logits of "yes" and "no".
     fn answers(&self) -> Result<TextHead> {
         let (model, info) = (&self.model, self.model.info());
         // Others may change logits after the product.

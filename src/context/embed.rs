@@ -230,7 +230,7 @@ impl Context {
         prompt: Option<&str>,
     ) -> Result<Vec<Vec<u32>>> {
         let tokenizer = self.model.tokenizer()?;
-        // What a list and its place in others take, and room for the tokens.
+        // What a list and its place in others take, and memory for the tokens.
         let n_bytes: usize = texts.iter().map(|text| 128 + 2 * text.len()).sum();
         expect_room(n_bytes, "tokenizing so many texts")?;
         let Longest { most, .. } = self.longest();
@@ -249,7 +249,7 @@ impl Context {
             let text = if prompt.is_empty() { Cow::Borrowed(*text) } else { [prompt, *text].concat().into() };
             let tokenizer = self.model.tokenizer_for(text.len())?;
             let mut ids = tokenizer.under(&look).encode(&text, true, false)?;
-            // Where there is room for none, embedding it says so.
+            // Where no token fits, embedding it says so.
             if options.truncate && most > 0 && ids.len() > most {
                 ids.truncate(most);
                 if let Some(end) = most.checked_sub(closing.len()).and_then(|first| ids.get_mut(first..)) {
@@ -339,7 +339,7 @@ impl Context {
     /// The embeddings of `texts`, each a list of token ids: `[texts, n_embd_out]`, or with [`Pooling::None`] one row of `n_embd`
     /// numbers for each token of each text, in their order; fewer numbers with [`EmbedOptions::dimensions`].
     ///
-    /// Texts run in micro-batches of as many as fit `n_batch` tokens and the room that the context's sequences leave;
+    /// Texts run in micro-batches of as many as fit `n_batch` tokens and the pages that the context's sequences leave;
     /// sequences and logits stay as they are. With the default types of the KV cache a text's embedding has the same bits whatever
     /// it is embedded with.
     ///

@@ -61,7 +61,7 @@ pub struct Context {
     memory: Memory,
     /// Bytes of the KV cache.
     kv_bytes: u64,
-    /// Logits of the last call, `[outputs, n_vocab]`; room for more.
+    /// Logits of the last call, `[outputs, n_vocab]`; its capacity may be larger.
     logits: Zeroed<f32>,
     /// What these are of.
     origin: Origin,
@@ -147,7 +147,7 @@ impl Context {
             timings: Timings::default(),
         };
         if context.model.info().has_logits {
-            // The last token of each sequence may be asked for at once.
+            // One call may ask for the last token of each sequence.
             context.reserve_outputs(context.options.n_seq)?;
         }
         Ok(context)
@@ -418,7 +418,7 @@ impl Context {
     }
 
     /// Forgets the `drop` tokens of `seq` after its first `keep`; those after them move forward to their places, and their
-    /// keys are turned to their new positions. What was computed from the forgotten tokens stays in what follows, so this
+    /// keys are re-rotated to their new positions. What was computed from the forgotten tokens stays in what follows, so this
     /// is not the same as running the rest anew. Each time keys are rounded once more. The logits after the last token stay,
     /// unless it is forgotten.
     ///

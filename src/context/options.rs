@@ -43,7 +43,7 @@ pub struct ContextOptions {
     pub n_ctx: usize,
     /// Sequences (numbered from 0).
     pub n_seq: usize,
-    /// Rows run through the model at a time; longer batches are cut; 0: 256, for an encoder, which must see a text at once,
+    /// Rows run through the model at a time; longer batches are cut; 0: 256, for an encoder, which must see a text in one micro-batch,
     /// `n_ctx` if that is more (65,536 at most). Never more than `n_ctx` times `n_seq`.
     pub n_batch: usize,
     /// Threads, the caller's included; 0: one for each performance core that the process may use, within its affinity mask
@@ -61,17 +61,17 @@ pub struct ContextOptions {
     pub backend: BackendKind,
     /// The most bytes that the large buffers of the context may have; `None`: as many as the model's limit leaves.
     pub memory_limit: Option<u64>,
-    /// The most bytes of the KV cache; `None`: as many as all sequences need at full length, or at once where they give back
+    /// The most bytes of the KV cache; `None`: as many as all sequences need at full length, or at one time where they give back
     /// what no window reaches. With less they share what there is.
     pub kv_limit: Option<u64>,
-    /// Keep whole pages of the KV cache when no sequence has them any more, until the room is needed, for texts that begin
+    /// Keep whole pages of the KV cache when no sequence has them any more, until the pages are needed, for texts that begin
     /// alike: [`Context::reuse_prefix`] finds them.
     pub keep_prefixes: bool,
     /// Keep all positions of a sequence where every layer of the model has a window. By default pages that no token to come
     /// sees are given back while it grows, and it cannot be cut where the window would reach them ([`Context::rewind`]).
     pub keep_all_positions: bool,
     /// In models with recurrent layers, states that a sequence may come back to: kept at the ends of prompts and of answers and
-    /// within prompts, until the room is needed. `None`: 8 for each sequence, but no more than 64.
+    /// within prompts, until the pages are needed. `None`: 8 for each sequence, but no more than 64.
     pub n_snapshots: Option<usize>,
     /// Tokens between two snapshots within a prompt, rounded up to whole pages. 0: 256.
     pub snapshot_distance: usize,

@@ -24,7 +24,7 @@ mod parse;
 const MAGIC: &[u8; 8] = b"emberkv\n";
 const VERSION: u32 = 4;
 /// Set in the number of sequences where they are all those of a context. (States of a context that were written before it was set
-/// there are told by having several.)
+/// there are recognized by having several.)
 const WHOLE: u32 = 1 << 31;
 /// Set in the number of sequences where keys are those of a long context ([`Model::n_ctx_short`](crate::arch::Model)).
 const LONG: u32 = 1 << 30;
@@ -62,7 +62,7 @@ fn type_number(kv_type: KvType) -> u32 {
     }
 }
 
-/// A number of [`Context::state_shape`] as errors tell it.
+/// A number of [`Context::state_shape`] as errors give it.
 fn shown(name: &str, number: u32) -> String {
     let mut types = [KvType::F16, KvType::F32, KvType::Q8_0, KvType::I16].into_iter();
     match types.find(|kv_type| name.ends_with("_type") && type_number(*kv_type) == number) {

@@ -16,7 +16,7 @@ use crate::threads;
 /// Bytes that a reader is asked for at a time.
 const READ_BYTES: usize = 1 << 20;
 
-/// Gives the next bytes of a state: writes some to the buffer and tells how many, 0 at the end.
+/// Gives the next bytes of a state: writes some to the buffer and returns how many, 0 at the end.
 pub type Reader<'a> = dyn FnMut(&mut [u8]) -> Result<usize> + 'a;
 
 /// The most names that are tried for a file.
@@ -24,7 +24,7 @@ const MOST_NAMES: usize = 1000;
 /// As many symbolic links in a row as Linux follows.
 const MOST_LINKS: usize = 40;
 
-/// Tells temporary files of one process apart.
+/// Keeps the names of temporary files of one process distinct.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 impl Context {
@@ -156,7 +156,7 @@ fn follow_links(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other(format!("it leads to more than {MOST_LINKS} symbolic links in a row")))
 }
 
-/// How the names of files begin that are to replace the one at `path`: short ones, since the longest names have no room for more.
+/// How the names of files begin that are to replace the one at `path`: short ones, since the longest names cannot be extended.
 fn prefix_beside(path: &Path) -> String {
     format!(".ember-{:016x}-", xxh3_64(path.file_name().unwrap_or_default().as_encoded_bytes()))
 }

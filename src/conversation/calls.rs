@@ -12,7 +12,7 @@ use crate::tokenizer::Tokenizer;
 
 /// Most characters of white space between two parts of arguments: a model could write it to the end of its days.
 const WHITE_SPACE: usize = 8;
-/// Most steps for a mask: texts that are bounded in several ways at once take more than others, the first time.
+/// Most steps for a mask: texts that are bounded in several ways take more than others, the first time.
 const MASK: u64 = 1_000_000;
 
 /// The constraints of a conversation's replies.

@@ -71,7 +71,7 @@ impl Conversation {
         Ok(rendered.text)
     }
 
-    /// What ends work on a text of `n_bytes` early. The generation tells of a token that is cancelled; a short text is soon done.
+    /// What ends work on a text of `n_bytes` early. The generation reports a token that is cancelled; a short text is soon done.
     fn watch<'a>(&'a self, context: &'a Context, n_bytes: usize) -> Watch<'a> {
         match n_bytes > MOST_UNWATCHED {
             true => context.watch(self.options.generate.cancel.as_ref()),

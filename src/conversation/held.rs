@@ -182,7 +182,7 @@ fn joints(tokenizer: &Tokenizer, tokens: &[u32], text: &str, begin: Joint) -> Ve
         };
     }
     if !whole || at != text.len() {
-        // What was found may be by chance.
+        // The match may be a coincidence.
         found.clear();
     }
     found.push(Joint { n_tokens: begin.n_tokens + tokens.len(), n_bytes: begin.n_bytes + text.len() });

@@ -51,7 +51,7 @@ pub struct TurnUsage {
     pub generation: Usage,
     /// Tokens of thoughts among those that were generated.
     pub n_thinking: usize,
-    /// Turns that were dropped for room before this reply.
+    /// Turns that were dropped before this reply, to make it fit.
     pub n_dropped_turns: usize,
     /// Tokens that the sequence forgot with them, without running what follows them again.
     pub n_forgotten: usize,
@@ -308,7 +308,7 @@ impl Conversation {
         let Some(close) = self.format.thought_end(must_call) else { return Ok(()) };
         let tokenizer = self.model.tokenizer()?;
         let ids = tokenizer.encode_rendered(&self.held.tokens, &close, &[])?;
-        // The last token was told, and may not have run yet; the new generation runs it with the mark.
+        // The last token was reported, and may not have run yet; the new generation runs it with the mark.
         let before = running.usage();
         let left = self.options.generate.max_tokens.saturating_sub(before.n_generated + ids.len());
         for &id in &ids {

@@ -61,8 +61,8 @@ impl Metrics {
     }
 }
 
-/// What the metrics know of a request: they are written before an event is told, since whoever takes the last one may read
-/// them at once.
+/// What the metrics know of a request: they are written before an event is reported, since whoever takes the last one may
+/// read them right away.
 #[derive(Default)]
 pub(super) struct Standing {
     is_active: bool,

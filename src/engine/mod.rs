@@ -8,7 +8,7 @@
 //! - `queue`: who is next, and how many may wait.
 //! - `request`: one generation as its owner sees it, and its events.
 //! - `pump`: the step.
-//! - `turns`: who does it, of those who wait for their requests.
+//! - `turns`: which of the threads that wait for their requests does it.
 //! - `home`: which process may do it, after a fork.
 //! - `metrics`: what was done so far.
 //!
@@ -87,7 +87,7 @@ struct Shared {
     /// Who is at the pump; 0: nobody.
     pumping: AtomicUsize,
     queue: Mutex<Queue>,
-    /// Told after each step and each submission; those who wait for their requests do not listen.
+    /// Notified after each step and each submission; those who wait for their requests do not listen.
     changed: Condvar,
     waiting: Waiting,
     metrics: Mutex<Metrics>,
@@ -159,7 +159,7 @@ impl Engine {
         &self.options
     }
 
-    /// Has `prompt` continued. It is tokenized here and runs as soon as there is room; its events go to `sink`.
+    /// Has `prompt` continued. It is tokenized here and runs as soon as pages are free; its events go to `sink`.
     ///
     /// The prompt is the whole text, from its beginning on. `options.seq` and `options.reuse_prefix` mean nothing here.
     ///
@@ -401,7 +401,7 @@ impl Shared {
     }
 }
 
-/// Sleeps until `changed` is told; true when it is `until` already. `None`: never. A thread that is the only one would sleep in
+/// Sleeps until `changed` is notified; true when it is `until` already. `None`: never. A thread that is the only one would sleep in
 /// vain, so it does not: nobody else can change anything.
 fn sleep<'a, T>(
     changed: &Condvar,

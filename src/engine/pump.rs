@@ -64,7 +64,7 @@ impl Job {
         }
     }
 
-    /// Whether somebody keeps what its owner is told to himself, who may be a thread of a parent process that is not there.
+    /// Whether somebody holds the lock of its events, who may be a thread of a parent process that is not there.
     pub(super) fn is_held(&self) -> bool {
         self.state.is_held()
     }
@@ -83,7 +83,7 @@ impl Job {
         self.generator.tokens().len() - self.generator.feed().len()
     }
 
-    /// It waits for room (again), and all that it ran is forgotten.
+    /// It waits for pages (again), and all that it ran is forgotten.
     fn leave(&mut self) {
         self.generator.leave();
         self.is_prefilling = true;
@@ -99,7 +99,7 @@ impl Job {
         self.generator.tokens().len() + 1
     }
 
-    /// Ends it, which holds no pages any more, and tells.
+    /// Ends it, which holds no pages any more, and reports the end.
     fn finish(&mut self, last: Last, metrics: &Mutex<Metrics>) {
         match last {
             Last::End(reason) => self.end(reason, metrics),
@@ -108,7 +108,7 @@ impl Job {
         }
     }
 
-    /// Ends it and tells why.
+    /// Ends it and reports why.
     fn end(&mut self, reason: FinishReason, metrics: &Mutex<Metrics>) {
         let usage = self.generator.usage();
         self.standing.end(reason, metrics);
@@ -130,7 +130,7 @@ impl Job {
         self.state.set_usage(self.generator.usage());
     }
 
-    /// Tells the prompt, if it shall be. Returns whether the request goes on.
+    /// Reports the prompt, if `echo` asks for it. Returns whether the request goes on.
     fn echo(&mut self) -> bool {
         let usage = self.generator.usage();
         match self.generator.echo() {
@@ -151,7 +151,7 @@ impl Job {
         self.state.set_usage(self.generator.usage());
     }
 
-    /// Tells the next token, chosen by `choice`, when all before it was run. Returns how the request ends then, if it does.
+    /// Reports the next token, chosen by `choice`, when all before it was run. Returns how the request ends then, if it does.
     fn take(&mut self, context: &Context, choice: Choice, metrics: &Mutex<Metrics>) -> Option<Last> {
         let usage = self.generator.usage();
         let event = match self.generator.take(context, &mut self.sampler, choice) {
@@ -237,7 +237,7 @@ impl Pump {
         m.busy += now - std::mem::replace(&mut self.counted, now);
     }
 
-    /// Ends the requests `ended`, in order of their places; without a [`Last`] that was told already. Whoever is told finds their
+    /// Ends the requests `ended`, in order of their places; without a [`Last`] that was reported already. Whoever gets the report finds their
     /// pages free.
     fn finish(&mut self, ended: Vec<(usize, Option<Last>)>, metrics: &Mutex<Metrics>) {
         if ended.is_empty() {
@@ -315,7 +315,7 @@ impl Pump {
         }
     }
 
-    /// Runs a batch and tells what came of it.
+    /// Runs a batch and reports what came of it.
     fn run(&mut self, queue: &Mutex<Queue>, metrics: &Mutex<Metrics>) {
         let begin = Instant::now();
         self.plan(metrics);
@@ -345,7 +345,7 @@ impl Pump {
         self.tell(begin.elapsed(), metrics);
     }
 
-    /// Says how many tokens of each request the next batch takes: the last one of those that generate; of prompts what room
+    /// Says how many tokens of each request the next batch takes: the last one of those that generate; of prompts what budget
     /// there is, in equal shares.
     fn plan(&mut self, metrics: &Mutex<Metrics>) {
         self.take_what_others_computed(metrics);
@@ -416,7 +416,7 @@ impl Pump {
     }
 
     /// Has the batch take less of the prompts, though no less than a page of each: where a window's pages are given back as a
-    /// sequence grows, short pieces need fewer at once. Returns whether there was any to take less of.
+    /// sequence grows, short pieces need fewer at a time. Returns whether there was any to take less of.
     fn halve_pieces(&mut self) -> bool {
         let mut any = false;
         for active in self.active.iter_mut().filter(|active| active.n > PAGE_LEN) {
@@ -449,13 +449,13 @@ impl Pump {
         self.finish(ended, metrics);
     }
 
-    /// Tells the tokens that follow from the batch, which took `time`.
+    /// Reports the tokens that follow from the batch, which took `time`.
     fn tell(&mut self, time: Duration, metrics: &Mutex<Metrics>) {
         let mut ended = Vec::new();
         let prefilling = self.active.iter().filter(|a| a.job.is_prefilling);
         let n_prefilled = prefilling.map(|a| a.n as u64).sum::<u64>();
         {
-            // Whoever takes the last event may read them at once.
+            // Whoever takes the last event may read them right away.
             let mut metrics = metrics.lock();
             metrics.n_steps += 1;
             metrics.n_prefilled += n_prefilled;
@@ -468,7 +468,7 @@ impl Pump {
                 let choice = best.next().map_or(Choice::Sampler, |&id| Choice::Largest(id));
                 let mut last = job.take(&self.context, choice, metrics);
                 let n_ctx = self.context.options().n_ctx;
-                // What needs no logits is told at once, and run with the next batch.
+                // Tokens that need no logits are reported right away, and run with the next batch.
                 while last.is_none()
                     && let Some(id) = job.generator.forced(&mut job.sampler, n_ctx)
                 {

@@ -19,7 +19,7 @@ pub type EventCallback = Box<dyn FnMut(&Event<'_>) -> ControlFlow<()> + Send>;
 pub enum Sink {
     /// They are kept until [`Request::next`] takes them.
     Pull,
-    /// To this, on the thread that does the step; `Break` ends the request, and no more events come. The last event tells why
+    /// To this, on the thread that does the step; `Break` ends the request, and no more events come. The last event says why
     /// it ended; [`FinishReason::Failed`]: [`Request::error`] says what of.
     Callback(EventCallback),
 }
@@ -70,19 +70,19 @@ pub(super) struct State {
     /// The owner's switch, and the one of the request's options.
     pub(super) cancel: Asker,
     reported: Mutex<Reported>,
-    /// Told when there is more in `reported` to wait for.
+    /// Notified when `reported` has something new.
     news: Condvar,
     /// The process that made it.
     process: u32,
 }
 
-/// What the owner is told.
+/// What is reported to the owner.
 #[derive(Default)]
 struct Reported {
     events: VecDeque<OwnedEvent>,
     usage: Usage,
     error: Option<Error>,
-    /// Whether its end was told: its callback is not called any more.
+    /// Whether its end was reported: its callback is not called any more.
     is_over: bool,
     /// How often an owner who waited was called to do the steps.
     n_calls: u64,
@@ -103,7 +103,7 @@ impl State {
         self.reported.lock_or_give_up().is_none()
     }
 
-    /// What the owner was told, for the owner; `InvalidArgument` in a child process made by `fork` where a thread of the parent's
+    /// What was reported to the owner, for the owner; `InvalidArgument` in a child process made by `fork` where a thread of the parent's
     /// was reading it then.
     fn reported(&self) -> Result<MutexGuard<'_, Reported>> {
         if self.process == threads::process() {
@@ -121,7 +121,7 @@ impl State {
         self.cancel.iter().flatten().any(CancelToken::is_cancelled)
     }
 
-    /// Tells the owner an event, and that `usage` was what there was before it.
+    /// Reports an event to the owner, with `usage` as it was before the event.
     pub(super) fn tell(&self, sink: &mut Sink, event: &Event<'_>, mut usage: Usage) -> ControlFlow<()> {
         match event.kind {
             EventKind::Echo => {}
@@ -143,7 +143,7 @@ impl State {
         }
     }
 
-    /// Tells what there is after an event. What was told with the last one stays: its owner may have read it.
+    /// Reports `usage` after an event. What the last event reported stays: its owner may have read it.
     pub(super) fn set_usage(&self, usage: Usage) {
         let mut reported = self.reported.lock();
         if reported.usage.finish.is_none() {

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::memory::{copied, filled, with_capacity};
 use crate::sampler::Sampler;
 
-/// Most bytes of a text that there is room for from the beginning.
+/// Most bytes of capacity that a text has from the beginning.
 const MOST_CAPACITY: usize = 1 << 14;
 
 /// One of several completions.
@@ -33,7 +33,7 @@ struct Completion {
 /// Completion `i` is in sequence `seq + i` of the context. Between two events the context is free for other work, as with a
 /// [`Generator`]; what takes the logits away costs another run of the last tokens.
 ///
-/// A step allocates nothing once the first one is done, unless a text outgrows its room.
+/// A step allocates nothing once the first one is done, unless a text outgrows its capacity.
 pub struct Completions {
     list: Vec<Completion>,
     cancel: Option<CancelToken>,
@@ -154,7 +154,7 @@ impl Completions {
             let n_ctx = context.options().n_ctx;
             let completion = &mut self.list[self.turn];
             if completion.has_ended() || self.has_reported {
-                // What needs no logits is told at once, and run with the next step.
+                // Tokens that need no logits are reported right away, and run with the next step.
                 let forced = match self.has_reported && !completion.has_ended() {
                     true => completion.generator.forced(&mut completion.sampler, n_ctx),
                     false => None,

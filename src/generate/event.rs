@@ -1,4 +1,4 @@
-//! What a generation tells: its events, and what it did.
+//! What a generation reports: its events, and what it did.
 #![forbid(unsafe_code)]
 
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub enum FinishReason {
     EndOfGeneration,
     /// The caller asked to stop.
     Stopped,
-    /// The context has no room for another token.
+    /// The context cannot hold another token.
     ContextFull,
     /// A stop string was generated.
     StopString,
@@ -40,7 +40,7 @@ pub struct Usage {
     pub n_drafted: usize,
     /// Of these, those that were accepted.
     pub n_accepted: usize,
-    /// Tokens that were forgotten for room (`shift`).
+    /// Tokens that were forgotten to free their pages (`shift`).
     pub n_shifted: usize,
     /// Tokens that a constraint left no choice for, and that were run together with the one before them.
     pub n_forced: usize,

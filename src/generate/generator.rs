@@ -63,7 +63,7 @@ enum Step {
 /// the last event out of the sequence.
 ///
 /// Draft tokens run together with the one before them and then lie ready in the context ([`Context::advance`]), so
-/// that all this holds with them too: the sequence never holds a token that was not told, and the sampler is asked once for
+/// that all this holds with them too: the sequence never holds a token that was not reported, and the sampler is asked once for
 /// each event. Another call that decodes in the same context between two events takes them away, and they were run in vain.
 ///
 /// A step allocates nothing once the first one is done, unless a token's text is of unusual length or tokens are forgotten

@@ -43,7 +43,7 @@ impl LogSoftmax {
     }
 
     /// The `n` likeliest tokens into `out`, the likeliest first, of equals the one with the lower id. Allocates nothing
-    /// when `out` has room for them.
+    /// when `out` has capacity for them.
     pub fn top(&self, logits: &[f32], n: usize, out: &mut Vec<TokenLogprob>) {
         out.clear();
         if n == 0 {

@@ -1,6 +1,6 @@
 //! From a prompt to text: tokenize, prefill, then sample and decode token by token.
 //!
-//! [`Generator`] gives events one at a time, [`generate`] hands them to a closure; [`score`] tells how likely a given
+//! [`Generator`] gives events one at a time, [`generate`] hands them to a closure; [`score`] says how likely a given
 //! continuation is. Text comes in whole code points, without stop strings or the beginning of one (`text`, `stop`,
 //! `utf8`).
 #![forbid(unsafe_code)]
@@ -40,10 +40,10 @@ pub use logprobs::{LogSoftmax, TokenLogprob};
 pub use proposed::proposed_sampler;
 pub use speculate::{DraftModel, Lender, Lookup, MAX_DRAFT, MAX_NGRAM};
 
-/// Most alternatives that a token's event tells.
+/// Most alternatives that a token's event reports.
 pub const MAX_TOPS: usize = 64;
 
-/// Most tokens that an engine runs at once for a request because a constraint leaves no choice: less than a page has, so that they
+/// Most tokens that an engine runs in one step for a request because a constraint leaves no choice: less than a page has, so that they
 /// are not taken for a prompt that others share.
 const MAX_FORCED: usize = 16;
 
@@ -61,7 +61,7 @@ pub struct GenerateOptions {
     /// Go on after an end-of-generation token.
     pub ignore_eog: bool,
     /// Generation ends where one of these has been generated, and the text before it. Of several the one that is
-    /// complete first, of those complete at once the longest.
+    /// complete first; of those complete at the same byte, the longest.
     pub stops: Vec<String>,
     /// Whether the stop string that ended the generation is part of the text.
     pub include_stop: bool,
@@ -70,24 +70,24 @@ pub struct GenerateOptions {
     pub reuse_prefix: bool,
     /// Begin with the prompt's text.
     pub echo: bool,
-    /// Tell the log-probability of each token.
+    /// Report the log-probability of each token.
     pub logprobs: bool,
-    /// Tell the likeliest tokens at each place: how many, at most [`MAX_TOPS`].
+    /// Report the likeliest tokens at each place: how many, at most [`MAX_TOPS`].
     pub n_top: usize,
     /// Ends the generation early.
     pub cancel: Option<CancelToken>,
     /// What is forgotten where the sequence is full; `None`: the generation ends there. An engine refuses it.
     pub shift: Option<Shift>,
-    /// Guess tokens from the text itself, to run several at a time. The tokens that are generated are the same, and in the
+    /// Draft tokens from the text itself, to run several at a time. The tokens that are generated are the same, and in the
     /// same order from the sampler; an engine does without.
     pub lookup: Option<Lookup>,
-    /// Guess tokens by a smaller model, where `lookup` finds none. Likewise.
+    /// Draft tokens by a smaller model, where `lookup` finds none. Likewise.
     pub draft: Option<DraftModel>,
     /// What the generated text follows, before all stages of the sampler. With the text's end the generation ends.
     pub constraint: Option<Constraint>,
     /// How long it may take from the making of the generator on; looked at before each token, not within a prompt.
     pub time_limit: Option<Duration>,
-    /// Which of the requests that wait for an engine's room begins first: that of the highest priority.
+    /// Which of the requests that wait for an engine's pages begins first: that of the highest priority.
     pub priority: i32,
 }
 
@@ -211,7 +211,7 @@ fn keep_prefix(
     context.reuse_prefix(seq, ids, most)
 }
 
-/// `ContextFull` for a prompt of `n` tokens where `holder` has room for `n_ctx`.
+/// `ContextFull` for a prompt of `n` tokens where `holder` has space for `n_ctx`.
 fn check_length(n: usize, n_ctx: usize, holder: &str) -> Result<()> {
     match n <= n_ctx {
         true => Ok(()),

@@ -92,7 +92,7 @@ impl fmt::Debug for DraftModel {
     }
 }
 
-/// Guesses tokens, for one generator.
+/// Drafts tokens, for one generator.
 #[derive(Debug)]
 pub struct Drafter {
     lookup: Option<Lookup>,
@@ -188,7 +188,7 @@ impl Drafter {
     }
 }
 
-/// An error of the draft's context, told apart from those of the generation's own.
+/// An error of the draft's context, distinguished from those of the generation's own.
 fn of_draft(error: Error) -> Error {
     error.within("the draft context")
 }

@@ -37,7 +37,7 @@ impl Stop {
     }
 }
 
-/// Looks for several stop strings at once. The one that ends first is found; of those that end together the longest. So
+/// Looks for several stop strings in one pass. The one that ends first is found; of those that end together the longest. So
 /// what is found does not depend on how the text was cut.
 #[derive(Debug, Clone, Default)]
 pub struct StopFinder {

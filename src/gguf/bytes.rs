@@ -338,7 +338,7 @@ impl Deref for FileBytes {
     }
 }
 
-/// Opens a non-empty regular file and tells its length. Looks before opening: opening a named pipe would block.
+/// Opens a non-empty regular file and returns its length. Looks before opening: opening a named pipe would block.
 fn open_regular(path: &Path) -> Result<(File, u64)> {
     let describe = |e: std::io::Error| match e.kind() {
         ErrorKind::NotFound => Error::Io("the file does not exist".into()),

@@ -82,7 +82,7 @@ fn status(file: &File) -> Option<libc::stat> {
 }
 
 /// Reads some of `file` from `offset` on. On Unix its position stays, which a host's descriptor shares with it. Several
-/// threads may read at once where there are several.
+/// threads may read at the same time where there are several.
 fn read_some(file: &File, buffer: &mut [u8], offset: u64) -> std::io::Result<usize> {
     #[cfg(unix)]
     return std::os::unix::fs::FileExt::read_at(file, buffer, offset);

@@ -47,7 +47,7 @@ use index::NameIndex;
 pub struct Reading<'a> {
     /// What the memory comes from.
     pub memory: &'a Memory,
-    /// Told what there is to read and what was read.
+    /// Counts what there is to read and what was read.
     pub progress: Progress,
     /// Called every half megabyte at least; its error ends the reading.
     pub step: &'a dyn Fn() -> Result<()>,

@@ -112,7 +112,7 @@ impl Writer {
         emit().map_err(|e| Error::Io(format!("{}: the file cannot be written: {e}", path.display())))
     }
 
-    /// Checks everything and tells the alignment.
+    /// Checks everything and returns the alignment.
     fn check(&self) -> Result<usize> {
         let invalid = Error::InvalidArgument;
         if ![2, 3].contains(&self.version) {

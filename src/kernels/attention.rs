@@ -16,7 +16,7 @@ pub const CHUNK_LEN: usize = 512;
 pub const MAX_QUERIES: usize = 64;
 /// Most queries that kernels read keys and values for where they lie; for more it pays to widen a block once.
 pub const FEW_QUERIES: usize = 6;
-/// Sums that a kernel may keep of a query at once.
+/// Partial sums that a kernel may keep for a query.
 pub const SUM_LANES: usize = 16;
 
 /// Components of a head that share a scale in [`KvType::Q8_0`].
@@ -48,7 +48,7 @@ impl HeadDims {
         HeadDims { k, v, v_at: None }
     }
 
-    /// What takes as much room to work in as any of vectors up to `dim`.
+    /// The format that needs as much scratch as any for vectors up to `dim`.
     pub const fn widest(dim: usize) -> HeadDims {
         HeadDims { v_at: Some(0), ..HeadDims::all(dim) }
     }

@@ -149,7 +149,7 @@ impl Isa {
     }
 }
 
-/// Which components of a head a rotary embedding turns together, as pair `i` of `n`.
+/// Which components of a head a rotary embedding rotates together, as pair `i` of `n`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RopeStyle {
     /// Components `2i` and `2i + 1`.
@@ -259,7 +259,7 @@ pub struct Kernels {
     /// Products with packed rows of each format, indexed by `Format as usize`; `None`: packing brings nothing here, see
     /// [`Kernels::packed_product`].
     pub packed: [Option<PackedProduct>; FORMAT_COUNT],
-    /// Products with two groups at once where that is faster than one after the other, indexed by `Format as usize`. A level that
+    /// Products with two groups in one call where that is faster than one after the other, indexed by `Format as usize`. A level that
     /// has `packed` of its own has these of its own too, or none.
     pub pairs: [Option<PackedPair>; FORMAT_COUNT],
     /// As `packed` for formats whose groups are numbers; see [`Kernels::packed_numbers`].
@@ -301,7 +301,7 @@ pub struct Kernels {
     pub sigmoid_mul: fn(gate: &mut [f32], up: &[f32]),
     /// `gate[i] = g / (1 + exp(-1.702 g)) * (u + 1)`, where `g` is `gate[i]`, at most 7, and `u` is `up[i]`, within -7 and 7 (gpt-oss).
     pub swiglu_clamped_mul: fn(gate: &mut [f32], up: &[f32]),
-    /// Turns pair `i` of one head by the angle whose cosine and sine are `cos[i]` and `sin[i]` (Su et al. 2021,
+    /// Rotates pair `i` of one head by the angle whose cosine and sine are `cos[i]` and `sin[i]` (Su et al. 2021,
     /// arXiv:2104.09864): `(a, b)` becomes `(a cos - b sin, a sin + b cos)`. Components beyond the `2 * cos.len()`
     /// first stay as they are.
     pub rope: fn(x: &mut [f32], cos: &[f32], sin: &[f32], style: RopeStyle),

@@ -58,7 +58,7 @@ pub struct Wide {
     pub bf16: Packing,
     /// The product with packed weights.
     pub product: PackedProduct<I16Block>,
-    /// That of two groups at once, where it is faster.
+    /// The product of two groups in one call, where that is faster.
     pub pair: Option<PackedPair<I16Block>>,
 }
 

@@ -1,5 +1,5 @@
 //! Memory for large buffers: packed weights, files that were read, KV caches, activations, logits. It comes from the
-//! system or from the host's [`Allocator`], and is counted against a limit. Small things come from the global
+//! system or from the host's [`Allocator`], and is counted against a limit. Small allocations come from the global
 //! allocator, which for C programs is one that has something left when the system has not ([`reserve`]).
 //!
 //! A [`Memory`] has a limit, perhaps the host's allocator, and a count. A model has one; each of its contexts has another inside it.

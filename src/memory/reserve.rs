@@ -20,7 +20,7 @@ const N_BYTES: usize = if cfg!(miri) { 1 << 18 } else { 32 << 20 };
 /// Bytes that are handed out together, and their alignment.
 const UNIT: usize = 64;
 const N_UNITS: usize = N_BYTES / UNIT;
-/// Units that one word of the table tells of.
+/// Units that one word of the table covers.
 const PER_WORD: usize = u64::BITS as usize;
 
 /// How often a reserve was drawn upon in this process.
@@ -73,7 +73,7 @@ pub fn expect_room(n_bytes: usize, what: &str) -> Result<()> {
     })
 }
 
-/// An empty list with room for `n` elements, of which nothing comes from the reserve; `NoMemory` that names `what`.
+/// An empty list with capacity for `n` elements, of which nothing comes from the reserve; `NoMemory` that names `what`.
 pub fn with_capacity<T>(n: usize, what: &str) -> Result<Vec<T>> {
     let mut list = Vec::new();
     let size = size_of::<T>();
@@ -184,7 +184,7 @@ impl<A> Reserve<A> {
         self.taken[unit / PER_WORD].load(Relaxed) >> (unit % PER_WORD) & 1 == 0
     }
 
-    /// Turns the bits of some units. The lock is held.
+    /// Flips the bits of some units. The lock is held.
     fn flip(&self, units: std::ops::Range<usize>) {
         for unit in units {
             self.taken[unit / PER_WORD].fetch_xor(1 << (unit % PER_WORD), SeqCst);
@@ -329,7 +329,7 @@ mod tests {
     #[test]
     fn memory_for_much_is_looked_for() {
         assert!(expect_room(0, "nothing").is_ok() && expect_room(16 << 20, "some").is_ok());
-        // The two gigabytes that 32 bits allow at once there may be.
+        // A 32-bit machine may have the two gigabytes that one allocation can ask for there.
         if usize::BITS == 64 {
             let error =
                 expect_room(isize::MAX as usize - 4096, "a text").expect_err("no machine has as much");

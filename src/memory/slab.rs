@@ -23,13 +23,13 @@ unsafe impl Send for Slab {}
 // SAFETY: as above; nothing is done through `&self`.
 unsafe impl Sync for Slab {}
 
-/// The slab that has room left, and how many of its bytes are taken.
+/// The slab that has free bytes left, and how many of its bytes are taken.
 #[derive(Default)]
 pub(super) struct Slabs(Mutex<Option<(Arc<Slab>, usize)>>);
 
 impl Slabs {
-    /// `size` zeros that nobody had before, at a multiple of `align`, and what they are part of. `None` where the system has no such
-    /// thing, has nothing left, or another thread asks at this moment (perhaps one that `fork` left behind).
+    /// `size` zeros that nobody had before, at a multiple of `align`, and what they are part of. `None` where the system has no
+    /// such mappings, has no memory left, or another thread asks at this moment (perhaps one that `fork` left behind).
     pub(super) fn take(&self, size: usize, align: usize) -> Option<(Arc<Slab>, NonNull<u8>)> {
         if size > SLAB_BYTES {
             return None;

@@ -95,7 +95,7 @@ impl<T: Pod> Zeroed<T> {
         }
     }
 
-    /// Room for `len` elements and for moving the first to a multiple of [`ALIGN`]. The layout itself asks for no more
+    /// The layout of `len` elements and of space for moving the first to a multiple of [`ALIGN`]. The layout asks for no more
     /// than the element's alignment: for larger ones allocators write the zeros instead of taking fresh pages.
     fn layout(len: usize) -> Option<Layout> {
         let size = len.checked_mul(std::mem::size_of::<T>())?.checked_add(ALIGN)?;
@@ -127,7 +127,7 @@ impl Block {
             };
         }
         // From the system and not from the allocator, which would write the zeros itself where it reuses memory, and keep what
-        // is freed. Where the system has no such thing, the allocator has memory all the same.
+        // is freed. Where the system has no such call, the allocator has memory all the same.
         if size < MAPPED_BYTES
             && let Some(slabs) = memory.slabs()
             && let Some((slab, start)) = slabs.take(size, ALIGN)

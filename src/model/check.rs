@@ -9,7 +9,7 @@ use crate::gguf::{Gguf, TensorInfo};
 use crate::quant::Format;
 use crate::threads::{self, ThreadPool};
 
-/// Elements that a task looks at; whole numbers of all formats' blocks.
+/// Elements that a task looks at; a multiple of the block length of every format.
 const TASK_LEN: usize = 1 << 15;
 /// Tasks between two looks at what may end the check.
 const BATCH: usize = 256;

@@ -12,7 +12,7 @@ use crate::gguf::{Array, Value};
 /// Bytes of a tensor that go into the fingerprint, from its beginning and from its end.
 const SAMPLE_BYTES: usize = 1024;
 
-/// A number by which a model is told from others: of its keys, but for the tokenizer's, and of the names,
+/// A number that distinguishes a model from others: of its keys, but for the tokenizer's, and of the names,
 /// shapes and some bytes of its tensors. The errors are those of [`FileBytes::read_at`](crate::gguf::FileBytes::read_at).
 pub(super) fn fingerprint(model: &LoadedModel) -> Result<u128> {
     let (mut hash, mut sample) = (TextHash(Xxh3::new()), [0; SAMPLE_BYTES]);

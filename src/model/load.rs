@@ -52,7 +52,7 @@ pub struct LoadOptions {
     pub metadata: Vec<(Box<str>, Value)>,
     /// Where the large buffers of the model and of its contexts come from, and how many bytes they may have together.
     pub memory: MemoryOptions,
-    /// Told now and then how far the loading is.
+    /// Called now and then with the progress of loading.
     pub progress: Option<ProgressCallback>,
 }
 
@@ -255,7 +255,7 @@ impl<'a> Load<'a> {
         self.progress.replace(Progress::default());
     }
 
-    /// Tells how far it is; whether it goes on.
+    /// Reports the progress; returns whether loading goes on.
     fn step(&self) -> Result<()> {
         reserve::check(self.mark)?;
         let within = self.progress.borrow().share();

@@ -107,7 +107,7 @@ impl LoadedModel {
     }
 
     /// What [`LoadedModel::open`] would make, without weights: its memory only counts. Contexts over it cannot be used, but
-    /// tell how much memory they would take.
+    /// say how much memory they would take.
     pub fn measured(path: &Path, options: &LoadOptions) -> Result<LoadedModel> {
         Ok(LoadedModel::new(load::measure(path, options)?, Instant::now()))
     }

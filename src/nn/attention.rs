@@ -93,13 +93,13 @@ impl AttentionParams {
         KvHeads { n: self.n_head_kv, dims: self.dims() }
     }
 
-    /// How the keys of these layers are turned by `shift`; `None` where they know no positions.
+    /// How `shift` re-rotates the keys of these layers; `None` where they have no rotary positions.
     pub fn back_rotation(&self, shift: &Shift<'_>) -> Option<BackRotation> {
         self.rope.as_ref().map(|rope| BackRotation::new(rope, shift.by, shift.n_ctx))
     }
 }
 
-/// Moves keys and values of the layer at `place`, the keys turned by `rotation`.
+/// Moves keys and values of the layer at `place`, the keys rotated by `rotation`.
 pub fn shift<B: Backend>(
     backend: &mut B,
     cache: &mut Cache<B>,
@@ -150,7 +150,7 @@ pub struct SelfAttention<B: Backend> {
     pub sub_norm: Option<NormLayer<B>>,
 }
 
-/// Norms of queries and keys: over each head (Dehghani et al. 2023), or over all heads of a token at once.
+/// Norms of queries and keys: over each head (Dehghani et al. 2023), or over all heads of a token together.
 pub struct QkNorm<B: Backend> {
     /// Of queries.
     pub q: NormLayer<B>,
@@ -262,7 +262,7 @@ impl<B: Backend> SelfAttention<B> {
             std::mem::swap(&mut ws.q, &mut ws.attn);
         }
         if let Some(gate) = &self.head_gate {
-            // Queries are used up: there is room for a number for each head.
+            // Queries are used up: their buffer takes a number for each head.
             gate.forward(backend, input.of(&ws.norm, &ws.x), n, &mut ws.q);
             backend.sigmoid_gate(&mut ws.attn, &ws.q, n_heads, params.dims().v);
         }

@@ -311,7 +311,7 @@ impl<B: Backend> Decoder<B> {
         self.attention.iter().find_map(|params| Some(params.rope.as_ref()?.long.as_ref()?.0))
     }
 
-    /// Moves keys and values of all layers, each kind's turned by its own frequencies.
+    /// Moves keys and values of all layers, each kind's rotated by its own frequencies.
     pub fn shift(&self, keeps: &[Keeps], backend: &mut B, cache: &mut Cache<B>, shift: &Shift<'_>) {
         let rotations: Vec<_> = self.attention.iter().map(|params| params.back_rotation(shift)).collect();
         for (layer, keeps) in self.layers.iter().zip(keeps) {

@@ -17,7 +17,7 @@ pub enum Output<'a> {
     Best(&'a mut [u32]),
     /// The last hidden state after the final norm, `[outputs, n_embd]`.
     Hidden(&'a mut [f32]),
-    /// Logits that are looked at once and not kept.
+    /// Logits that are read one time and not kept.
     Each {
         /// Where a row's logits lie for as long as they are looked at, `[n_vocab]`.
         row: &'a mut [f32],
@@ -81,7 +81,7 @@ impl<B: Backend> Head<B> {
         Ok(())
     }
 
-    /// Computes one turn: `ws.logits` of `rows` of `ws.x`.
+    /// Computes one chunk: `ws.logits` of `rows` of `ws.x`.
     fn logits(&self, token_embd: &B::Weight, backend: &mut B, ws: &mut Workspace<B>, rows: &[u32]) {
         let (n, n_vocab) = (rows.len(), ws.shape.n_vocab);
         self.norm.forward(backend, &ws.x, Some(rows), n, &mut ws.norm);

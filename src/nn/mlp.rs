@@ -28,7 +28,7 @@ pub struct GatedMlp<B: Backend> {
 }
 
 impl<B: Backend> GatedMlp<B> {
-    /// `out = mlp(x)` for the first `n` rows; `gate` and `up` are room for `[n, n_ff]` each.
+    /// `out = mlp(x)` for the first `n` rows; `gate` and `up` hold `[n, n_ff]` each.
     pub fn forward(
         &self,
         backend: &mut B,
@@ -78,7 +78,7 @@ pub struct PlainMlp<B: Backend> {
 }
 
 impl<B: Backend> PlainMlp<B> {
-    /// `out = mlp(x)` for the first `n` rows; `hidden` is room for `[n, n_ff]`.
+    /// `out = mlp(x)` for the first `n` rows; `hidden` holds `[n, n_ff]`.
     pub fn forward(
         &self,
         backend: &mut B,
@@ -102,7 +102,7 @@ pub enum Dense<B: Backend> {
 }
 
 impl<B: Backend> Dense<B> {
-    /// `out = mlp(x)` for the first `n` rows; `gate` and `up` are room for `[n, n_ff]` each.
+    /// `out = mlp(x)` for the first `n` rows; `gate` and `up` hold `[n, n_ff]` each.
     pub fn forward(
         &self,
         backend: &mut B,

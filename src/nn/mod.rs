@@ -120,12 +120,12 @@ pub struct Batch<'a> {
     pub outputs: &'a [u32],
     /// Positions that a sequence of this context can have: LongRoPE chooses its factors by it.
     pub n_ctx: usize,
-    /// What may end the pass early: looked at before each layer, and before each turn of logits.
+    /// What may end the pass early: looked at before each layer, and before each chunk of logits.
     pub watch: Watch<'a>,
 }
 
 impl<'a> Batch<'a> {
-    /// What backends are told of it.
+    /// What backends are given of it.
     pub fn pass(&self) -> Pass<'a> {
         let &Batch { positions, runs, groups, states, watch, .. } = self;
         Pass { positions, runs, groups, states, watch }

@@ -170,7 +170,7 @@ impl<B: Backend> Moe<B> {
             shared.mlp.forward(backend, x, n, (&mut ws.gate, &mut ws.up), &mut ws.shared);
             let n_embd = ws.shape.n_embd;
             if let Some(gate_inp) = &shared.gate_inp {
-                // The router's numbers are used up, and its buffer has room for one per row.
+                // The router's numbers are used up, and its buffer holds one per row.
                 gate_inp.forward(backend, x, n, &mut ws.router);
                 backend.sigmoid_gate(&mut ws.shared, &ws.router, n, n_embd);
             }

@@ -4,7 +4,7 @@
 use crate::backend::{Backend, Limits};
 use crate::error::{Error, Result};
 
-/// Rows of logits computed at a time; more outputs than this are done in turns.
+/// Rows of logits computed at a time; more outputs than this are computed in chunks.
 const N_OUT: usize = 16;
 
 /// What sizes a backend's copy of the page tables.
@@ -95,7 +95,7 @@ pub struct Workspace<B: Backend> {
     pub latent: [B::Buffer; 3],
     /// The number of each row's head, and 1, `[n * n_latent.1, 2]`.
     pub heads: B::Buffer,
-    /// Per-layer embeddings, and room for as many, `[n, n_per_layer]` each.
+    /// Per-layer embeddings, and a buffer for as many, `[n, n_per_layer]` each.
     pub per_layer: [B::Buffer; 2],
     /// Rows of their table, as many as tokens.
     pub rows: Vec<u32>,
@@ -109,7 +109,7 @@ pub struct Workspace<B: Backend> {
     pub route: B::Buffer,
     /// What the expert of all tokens gives, `[n, n_embd]`; empty without experts.
     pub shared: B::Buffer,
-    /// Logits of one turn, `[n_out, n_vocab]`.
+    /// Logits of one chunk, `[n_out, n_vocab]`.
     pub logits: B::Buffer,
     /// Rows in `logits`.
     pub n_out: usize,
@@ -181,7 +181,7 @@ impl<B: Backend> Workspace<B> {
     }
 }
 
-/// Room for `n` numbers of rows.
+/// An empty list with capacity for `n` row numbers.
 fn with_capacity(n: usize) -> Result<Vec<u32>> {
     let mut rows = Vec::new();
     match rows.try_reserve_exact(n) {

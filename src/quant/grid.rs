@@ -77,7 +77,7 @@ pub(super) fn signed_evenly(values: [i8; 8], bits: u32) -> [i8; 8] {
     negated(values, even_mask(bits))
 }
 
-/// The sixteen values that the four-bit formats IQ4_NL and IQ4_XS tell apart.
+/// The sixteen values that the four-bit formats IQ4_NL and IQ4_XS distinguish.
 pub(super) const IQ4_VALUES: [i8; 16] =
     [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 

@@ -203,7 +203,7 @@ fn touch(bytes: &[u8]) {
     std::hint::black_box(firsts.fold(0, |sum: u8, byte| sum ^ byte));
 }
 
-/// Writes the two bytes of each row side by side, as many as there is room for.
+/// Writes the two bytes of each row side by side, as many as fit.
 #[inline]
 fn put_pairs(out: &mut [u8], pair: impl Fn(usize) -> [u8; 2]) {
     for (r, out) in out.as_chunks_mut::<2>().0.iter_mut().enumerate() {

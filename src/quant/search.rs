@@ -26,7 +26,7 @@ const BLOCK_ROUNDS: usize = 4;
 /// How often a group's scale is fitted from each starting point.
 const GROUP_ROUNDS: usize = 2;
 
-/// The nearest integer in a range, ties to even. Adding and taking away 1.5 · 2^23 leaves no room for a fraction.
+/// The nearest integer in a range, ties to even. Adding and taking away 1.5 · 2^23 leaves no bits for a fraction.
 #[inline]
 fn nearest(x: f32, (low, high): (i8, i8)) -> f32 {
     const NO_FRACTION: f32 = 12_582_912.0;

@@ -17,7 +17,7 @@ use std::ops::Range;
 /// The most candidates whose weights are certain to add up within 64 bits.
 const MAX_CANDIDATES: usize = (1 << 24) - 1;
 
-/// Candidates that a draw passes at once.
+/// Candidates that a draw passes in one step.
 const PICKED: usize = 256;
 
 /// A token that may be chosen.
@@ -55,7 +55,7 @@ impl Distribution {
     }
 }
 
-/// The candidates, and room for copies of some that a selection may shuffle.
+/// The candidates, and space for copies of some that a selection may shuffle.
 #[derive(Debug, Default)]
 pub(super) struct Candidates {
     ids: Vec<u32>,
@@ -182,7 +182,7 @@ impl Candidates {
         distribution
     }
 
-    /// Keeps the candidates that `keep` holds for, which is told no weights, and asked about some that there are not.
+    /// Keeps the candidates that `keep` holds for. `keep` gets no weights, and may be asked about candidates that do not exist.
     pub(super) fn retain(&mut self, keep: impl Fn(Candidate) -> bool) {
         let (mut n_kept, n) = (0, self.len());
         for first in (0..n).step_by(LANES) {
@@ -279,7 +279,7 @@ impl Candidates {
 
     /// The token at `r` when the candidates' weights are laid end to end, whose sum is more than that.
     pub(super) fn pick(&self, mut r: u64) -> Option<Candidate> {
-        // Many at once first, which take fewer instructions than one after another.
+        // Batches first, which take fewer instructions than one candidate after another.
         let many = self.weights.chunks(PICKED).take_while(|weights| {
             let sum = weights.iter().sum();
             let passes = r >= sum;

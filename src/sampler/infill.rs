@@ -52,7 +52,7 @@ impl PartialEq for Infill {
 /// Tokens with less of the probability go.
 const LEAST: f64 = 0.2;
 
-/// Room to work in.
+/// Scratch.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     /// Candidates, the best first, with what each weighs by now; 0 when it was merged with another.

@@ -65,7 +65,7 @@ pub struct Sampler {
     /// How many of them, the latest, were generated, and whether frequency and presence count those alone.
     n_generated: usize,
     generated_only: bool,
-    /// Room for a part of the history.
+    /// A buffer for a part of the history.
     recent: Vec<u32>,
     repeats: Repeats,
     /// The bound of the stage [`Stage::Mirostat`] or [`Stage::Mirostat1`].
@@ -138,7 +138,7 @@ impl Sampler {
         Ok(Sampler { seed, rng: Rng::new(seed), ..self.try_clone()? })
     }
 
-    /// Whether there is room for another stage.
+    /// Whether another stage fits.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] when there are [`MOST_STAGES`].
@@ -213,7 +213,7 @@ impl Sampler {
         Ok(())
     }
 
-    /// Keeps the latest `last_n` accepted tokens, at least, and has room to look for repeats among `n_dry`.
+    /// Keeps the latest `last_n` accepted tokens, at least, and has capacity to look for repeats among `n_dry`.
     fn remember(&mut self, last_n: usize, n_dry: usize) -> Result<()> {
         let n = self.n_history.max(last_n);
         let outcome = self.history.try_reserve(n.saturating_sub(self.history.len()));
@@ -252,7 +252,7 @@ impl Sampler {
         self.average = started.unwrap_or_default();
     }
 
-    /// Tells the stages that look back that `token` is now part of the text: one that was sampled, or one of a prompt.
+    /// Informs the stages that look back that `token` is now part of the text: one that was sampled, or one of a prompt.
     ///
     /// A [`Stage::Constraint`] takes a token that is accepted after [`Sampler::sample`] as the next of its text. Any other is one of a
     /// prompt, and it begins anew after that.
@@ -289,7 +289,7 @@ impl Sampler {
         self.history.push_back(token);
     }
 
-    /// Tells the stages that look back that `text` is all the text there is, whatever was accepted before.
+    /// Informs the stages that look back that `text` is all the text there is, whatever was accepted before.
     pub fn read(&mut self, text: &[u32]) {
         self.restart();
         self.history.clear();

@@ -68,7 +68,7 @@ fn last_range(candidates: &Candidates, share: u64) -> (Range<f32>, u64) {
 /// The candidate at which the weights, added up best first, reach `share` (at least 1, at most the sum of the weights).
 fn last_of_share(candidates: &mut [Candidate], mut share: u64) -> Candidate {
     let mut range = candidates;
-    // Few tokens usually hold most of the probability, so the first guesses are small.
+    // Few tokens usually hold most of the probability, so the first estimates are small.
     let mut n_best = 64;
     while range.len() > 1 {
         let middle = n_best.min(range.len() / 2);

@@ -1,4 +1,4 @@
-//! A thread that does one thing of its own.
+//! A thread that runs one task in the background.
 #![forbid(unsafe_code)]
 
 use std::cell::Cell;

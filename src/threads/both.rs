@@ -1,4 +1,4 @@
-//! Two things at the same time.
+//! Two closures at the same time.
 #![forbid(unsafe_code)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -154,7 +154,7 @@ impl CpuSet {
         Ok(())
     }
 
-    /// Lets the calling thread run on these CPUs only: `Unsupported`, this system has no such thing.
+    /// Lets the calling thread run on these CPUs only: `Unsupported`, this system cannot do that.
     pub fn bind_this_thread(&self) -> Result<()> {
         Err(Error::Unsupported("this system does not let threads be bound to CPUs".into()))
     }

@@ -1,6 +1,6 @@
 //! The CPUs of the process, shared among the pools that are at work in it.
 //!
-//! The one thing that pools have in common is a count of the threads that those at work would like to keep awake. When
+//! All pools share one value: a count of the threads that those at work would like to keep awake. When
 //! that is more than there are CPUs, each gets its share, and its other workers sleep: threads that take turns on a
 //! CPU would make every one of them wait for those that are not running.
 #![forbid(unsafe_code)]

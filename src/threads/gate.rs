@@ -102,7 +102,7 @@ impl<J: Copy> Gate<J> {
         Gate { state: AtomicU64::new(0), job: UnsafeCell::new(None), sleep }
     }
 
-    /// Publishes `job` and wakes workers: as many as `n_wake` says, which is told how many sleep.
+    /// Publishes `job` and wakes workers: as many as `n_wake` says, which gets the number of those that sleep.
     ///
     /// # Safety
     /// One thread at a time is the caller, which opens and closes by turns.
@@ -147,7 +147,7 @@ impl<J: Copy> Gate<J> {
         self.state.fetch_and(!WAITS, Acquire);
     }
 
-    /// Waits for an open job other than number `seen` and joins it. It polls while `patience`, which is told how many
+    /// Waits for an open job other than number `seen` and joins it. It polls while `patience`, which gets how many
     /// workers sleep, says so, and then sleeps until it is woken.
     pub fn join(&self, seen: &mut u64, mut patience: impl FnMut(usize) -> bool) -> Joined<J> {
         let mut state = self.state.load(Acquire);

@@ -54,7 +54,7 @@ impl Condvar {
         self.0.notify_all();
     }
 
-    /// Sleeps until it is told, or for no reason, and no longer than `until`. Returns whether it is that late.
+    /// Sleeps until it is notified, or wakes for no reason, and no longer than `until`. Returns whether it is that late.
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>, until: Option<Instant>) -> (MutexGuard<'a, T>, bool) {
         match until {
             None => (self.0.wait(guard).unwrap_or_else(PoisonError::into_inner), false),

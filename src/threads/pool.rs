@@ -142,7 +142,7 @@ impl ThreadPool {
     /// that is given. The caller's thread stays as it is. Where the system has no threads, it is the only one.
     ///
     /// Errors: `InvalidArgument` for another number, or when none of `cpus` may be used; `NoMemory` when a thread does
-    /// not start; `Unsupported` for `cpus` on systems that have no such thing.
+    /// not start; `Unsupported` for `cpus` on systems that cannot pin threads.
     pub fn new(n_threads: usize, cpus: Option<&CpuSet>) -> Result<ThreadPool> {
         let n_cpus = CpuSet::allowed().map(|cpus| cpus.len());
         let n_cpus =
@@ -290,7 +290,7 @@ impl Drop for ThreadPool {
         self.rest();
         self.shared.gate.stop();
         for worker in self.workers.drain(..) {
-            // A worker catches every panic of a job, so a failed join has nothing to tell.
+            // A worker catches every panic of a job, so a failed join has nothing to report.
             let _ = worker.join();
         }
     }

@@ -23,7 +23,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// Tells the owner. It touches no variable of the thread's.
+    /// Informs the owner. It touches no variable of the thread's.
     fn tell(&self, has_begun: bool) {
         *self.has_begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(has_begun);
         self.changed.notify_all();
@@ -189,7 +189,7 @@ mod system {
             code => Err(io::Error::from_raw_os_error(code)),
         };
         let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
-        // SAFETY: room for attributes.
+        // SAFETY: space for attributes.
         failed(unsafe { libc::pthread_attr_init(attributes.as_mut_ptr()) })?;
         // SAFETY: `pthread_attr_init` wrote them.
         failed(unsafe { libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), STACK_BYTES) })?;

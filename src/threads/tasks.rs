@@ -42,7 +42,7 @@ impl Taken {
     /// first. Called while no thread runs any.
     pub fn begin(&self, last: Tasks, n_tasks: usize) -> Tasks {
         if last.job == u32::MAX {
-            // What is left of the jobs of that number is no longer told from what comes.
+            // What is left of the jobs of that number is no longer distinguished from what comes.
             self.counters.iter().for_each(|counter| counter.0.store(0, Relaxed));
         }
         let tasks = Tasks { n_tasks, job: last.job.checked_add(1).unwrap_or(1) };

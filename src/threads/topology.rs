@@ -1,7 +1,7 @@
 //! How many threads are worth having: one for each fast core of the machine that the process may use.
 //!
 //! Two threads on one core (SMT) share what matrix products need, and efficiency cores beside faster ones are waited for at
-//! the end of every job, so neither is counted. What the system does not tell is not held against it.
+//! the end of every job, so neither is counted. A limit that the system does not report counts as none.
 
 #[cfg(not(windows))]
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::path::Path;
 use super::{CpuSet, MAX_THREADS};
 
 /// The number of threads that a pool has unless the caller says otherwise: the performance cores among `cpus` (`None`:
-/// among those that the calling thread may run on), but no more threads than the process may use at once: its affinity
+/// among those that the calling thread may run on), but no more threads than the process may use at one time: its affinity
 /// mask and cgroup quota.
 pub fn default_threads(cpus: Option<&CpuSet>) -> usize {
     let at_once = std::thread::available_parallelism().map_or(1, |n| n.get());

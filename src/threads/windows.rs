@@ -73,12 +73,12 @@ fn members(group: usize, mask: u64) -> Vec<usize> {
 /// The machine's cores.
 fn cores() -> Option<Vec<Core>> {
     let mut len = 0u32;
-    // SAFETY: no place, so that only the length is told.
+    // SAFETY: no buffer, so that only the length is given.
     unsafe { GetLogicalProcessorInformationEx(RelationProcessorCore, std::ptr::null_mut(), &mut len) };
     // Entries are aligned like their numbers.
     let mut buffer = vec![0u64; (len as usize).div_ceil(8)];
     let place = buffer.as_mut_ptr().cast::<SYSTEM_LOGICAL_PROCESSOR_INFORMATION_EX>();
-    // SAFETY: `len` bytes of room.
+    // SAFETY: a buffer of `len` bytes.
     let status = unsafe { GetLogicalProcessorInformationEx(RelationProcessorCore, place, &mut len) };
     if status == 0 {
         return None;

@@ -153,7 +153,7 @@ pub(super) struct MergeReader<'m> {
 }
 
 impl<'m> MergeReader<'m> {
-    /// Room for the `n` merges of `list`, or `NoMemory`.
+    /// Capacity for the `n` merges of `list`, or `NoMemory`.
     pub(super) fn new(
         vocab: &Vocab<'m>,
         lexicon: &'m Lexicon,

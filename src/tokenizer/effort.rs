@@ -14,7 +14,7 @@ const MAX_PREFIX: usize = 1024;
 /// Steps of work between two looks: far less than a millisecond's.
 const STEPS: u32 = 1024;
 
-/// Time and room that are left for a text, in all of its parts together.
+/// Time and bytes that are left for a text, in all of its parts together.
 pub(super) struct Effort<'l> {
     /// Which tokenizer it is, for errors; may be empty.
     name: &'l str,
@@ -94,12 +94,12 @@ impl<'l> Effort<'l> {
         Ok(())
     }
 
-    /// The most bytes that a part of the text may become.
+    /// The most bytes that the rest of the normalized text may have.
     pub(super) fn n_left(&self) -> usize {
         self.n_left
     }
 
-    /// Takes the room for `len` bytes of normalized text.
+    /// Counts `len` bytes of normalized text against the limit.
     pub(super) fn spend(&mut self, len: usize) {
         self.n_left = self.n_left.saturating_sub(len);
     }

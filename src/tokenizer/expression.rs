@@ -160,7 +160,7 @@ impl Expressions {
     }
 }
 
-/// How deep groups lie in each other, or more: where it cannot be told without knowing all of the syntax what closes a group, nothing
+/// How deep groups lie in each other, or more: where only a parser of the full syntax knows what closes a group, nothing
 /// does.
 fn nesting(expression: &str) -> usize {
     let may_comment = |rest: &str| {

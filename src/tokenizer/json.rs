@@ -277,7 +277,7 @@ fn read_roles(
     }
     let pad = found(vocab, "pad_token");
     let unk = unk.or_else(|| found(vocab, "unk_token"));
-    // Classes without their own say tell a model no types.
+    // Classes that do not say otherwise give a model no token types.
     let one_type = !config.tells_types().unwrap_or(class == Some(Class::Bert));
     let mut roles = Roles { bos, eos, unk, pad, prefix, suffix, one_type, ..Roles::default() };
     // These stay what the file says they are, special or not.

@@ -46,7 +46,7 @@ pub(super) enum InputNames {
 }
 
 impl ConfigFile {
-    /// Whether the model is told which text of a pair a token is of, where the file says so.
+    /// Whether the model gets token types (which text of a pair a token is of), where the file says so.
     pub(super) fn tells_types(&self) -> Option<bool> {
         match &self.model_input_names {
             Some(InputNames::List(names)) => Some(names.iter().any(|name| name == "token_type_ids")),

@@ -150,7 +150,7 @@ fn pieces(pre_tokenizer: Value) -> Value {
     })
 }
 
-/// The bytes of what is told in two pieces, which are those of the whole.
+/// The bytes of a text that is decoded in two pieces, which are those of the whole.
 #[track_caller]
 fn in_two_pieces(file: &Value, first: &str, then: &str) -> String {
     let tokens = build(file, None).unwrap();
@@ -336,7 +336,7 @@ fn hostile_files_are_refused_with_a_sentence() {
     assert!(e.message().contains("the tokenizer_config.json cannot be read"), "{e}");
 }
 
-/// A sentence tells of a text as much as one can read.
+/// A sentence quotes of a text as much as one can read.
 #[test]
 fn long_texts_are_cut_in_sentences() {
     /// A file, a place in it, and what is put there.

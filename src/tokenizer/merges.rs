@@ -44,7 +44,7 @@ struct Candidate {
 }
 
 impl Merges {
-    /// Room for `n` merges, if there is memory for that.
+    /// Capacity for `n` merges, if there is memory for that.
     pub(super) fn with_capacity(n: usize) -> Option<Merges> {
         let mut by_pair = AHashMap::new();
         by_pair.try_reserve(n).ok()?;

@@ -92,7 +92,7 @@ use unigram::Unigram;
 use vocab::{Lexicon, SPACE, TokenType};
 use wordpiece::WordPiece;
 
-/// The tokenizer of one model. It does not change once built, and many threads may use it at once.
+/// The tokenizer of one model. It does not change once built, and many threads may use it at the same time.
 pub struct Tokenizer {
     /// Found in the text as it is.
     specials: SpecialTokens,

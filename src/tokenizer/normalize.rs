@@ -78,7 +78,7 @@ impl Step {
         Ok(Step::Other { normalizer: ForeignNormalizer::nfc()?, keeps_ascii: true })
     }
 
-    /// The changed text, or None if nothing changes. What would become longer than there is room for is refused before it is
+    /// The changed text, or None if nothing changes. A text that would exceed its limit is refused before it is
     /// made, unless the step cannot make it much longer.
     fn apply(&self, text: &str, place: Place, effort: &mut Effort) -> Result<Option<String>> {
         let most = effort.n_left();

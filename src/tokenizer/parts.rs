@@ -12,7 +12,7 @@ pub struct Pair {
     /// The tokens.
     pub tokens: Vec<u32>,
     /// From where on tokens have the second text's type: where that begins, after what is between the two, or after all tokens
-    /// where the model is not told.
+    /// where the model has no token types.
     pub second: usize,
 }
 

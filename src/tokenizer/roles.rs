@@ -78,7 +78,7 @@ pub(super) struct Roles {
     pub(super) suffix: Vec<u32>,
     /// Every token that ends a generation.
     pub(super) eog: BTreeSet<u32>,
-    /// The model is not told which text of a pair a token is of.
+    /// The model has no token types, which say which text of a pair a token is of.
     pub(super) one_type: bool,
     /// Those that ask for a gap to be filled.
     pub(super) fill_in: FillIn,
@@ -100,7 +100,7 @@ impl Roles {
                 if trust == Trust::Types && !is_special {
                     continue;
                 }
-                // Nothing but its type tells the end of a text from the tag.
+                // Only its type distinguishes the end of a text from the tag.
                 let is_tag = !is_special || (struck && ty != TokenType::Control);
                 if trust == Trust::Texts && text == STRIKE && is_tag {
                     continue;

@@ -202,7 +202,7 @@ fn spaces_are_prefixed_at_the_start_and_after_special_tokens() {
     assert_ne!(ids[1], hello[0]);
 }
 
-/// What is told in two pieces is what one text is, spaces included, after special tokens too.
+/// Text that is encoded in two pieces has the tokens of one text, spaces included, after special tokens too.
 #[test]
 fn text_after_other_text_gets_no_space() {
     for keys in [spm(), spm().set("add_space_prefix", false), bpe()] {

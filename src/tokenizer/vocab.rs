@@ -341,7 +341,7 @@ struct Pieces {
 }
 
 impl Pieces {
-    /// Room for `n` strings of `n_bytes` in all.
+    /// Capacity for `n` strings of `n_bytes` in all.
     fn with_capacity(n: usize, n_bytes: usize) -> Result<Pieces> {
         Ok(Pieces { bytes: with_capacity(n_bytes, WHAT)?, ends: with_capacity(n, WHAT)? })
     }

@@ -36,7 +36,7 @@ pub fn whole(options: &ContextOptions) -> ContextOptions {
     ContextOptions { keep_all_positions: true, kv_limit: None, ..options.clone() }
 }
 
-/// Options with room for so many pages.
+/// Options with a cache of so many pages.
 pub fn pages(model: &Arc<LoadedModel>, n: usize, options: &ContextOptions) -> ContextOptions {
     let page = ContextOptions { n_ctx: PAGE, n_seq: 1, kv_limit: None, ..options.clone() };
     ContextOptions { kv_limit: Some(context(model, &page).memory().0 * n as u64), ..options.clone() }

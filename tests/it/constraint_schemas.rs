@@ -25,7 +25,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use serde_json::Value;
 
-/// The bundled model's tokens and first layer, with weights by chance.
+/// The bundled model's tokens and first layer, with random weights.
 fn random_model() -> Arc<LoadedModel> {
     let file = Gguf::open(&bundled_model()).unwrap();
     let mut random = Xoshiro256PlusPlus::seed_from_u64(7);

@@ -1,4 +1,4 @@
-//! Generated text that follows a constraint: with every kind, after triggers, in engines, with guesses, cloned and reset; and
+//! Generated text that follows a constraint: with every kind, after triggers, in engines, with drafts, cloned and reset; and
 //! what is refused.
 #![cfg(feature = "constraints")]
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
@@ -406,7 +406,7 @@ fn clones_go_on_apart_and_a_reset_begins_anew() {
     greedy.push(Stage::Constraint(person)).unwrap();
     greedy.push(Stage::Greedy).unwrap();
     assert!(!greedy.is_greedy());
-    // What does not fit is told with the next choice.
+    // A token that does not fit is reported with the next choice.
     greedy.accept_generated(300);
     let error = greedy.sample(&logits).unwrap_err().to_string();
     assert!(error.contains("token 300") && error.contains("does not allow"), "{error}");

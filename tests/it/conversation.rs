@@ -375,7 +375,7 @@ fn a_call_that_has_to_be_made_parses_whatever_the_model_draws() {
         assert_eq!(called(&mut conversation, &mut context, &mut sampler), ["time"]);
     }
     assert!(n_weather >= 6);
-    // What cannot be constrained is told before anything is generated.
+    // A schema that cannot be a constraint is refused before anything is generated.
     let refused = ConversationOptions {
         tools: Some(r#"[{"name": "f", "parameters": {"type": "object", "properties": {"a": {"not": {"type": "string"}}}}}]"#.into()),
         template: Some(template),

@@ -130,7 +130,7 @@ fn texts_embedded_together_have_the_bits_of_texts_embedded_alone() {
                     context.embed(&[text], &raw(pooling)).expect("an embedding")
                 })
                 .collect();
-            // One sequence leaves room for few texts at a time, some for all; a causal model's texts may be cut.
+            // One sequence leaves pages for few texts at a time, some for all; a causal model's texts may be cut.
             for (n_seq, n_batch, n_threads) in [(1, 0, 1), (4, 0, 2), (16, 512, 7), (2, 50, 1), (2, 9, 2)] {
                 if n_batch == 9 && !model.info().causal {
                     continue;

@@ -97,7 +97,7 @@ fn a_prompt_that_no_cache_holds_keeps_nobody_waiting() {
     assert!(!has_ended(&first));
 }
 
-/// However long those of low priority wait, they go one by one and not all at once.
+/// However long those of low priority wait, they go one by one and not all together.
 #[test]
 fn urgent_ones_go_before_a_backlog_that_waited_long() {
     let model = load(&bundled_model());
@@ -161,7 +161,7 @@ fn one_that_waits_for_pages_goes_after_more_urgent_ones() {
     let _all = [submit("A", 250, 0)];
     step(&engine);
     let _low = submit("low", 200, -5);
-    // It is looked at, and has no room.
+    // It is considered, and finds no free pages.
     step(&engine);
     step(&engine);
     let _more = [submit("high", 200, 100), submit("usual", 200, 0)];
@@ -219,7 +219,7 @@ fn no_more_is_reused_than_the_prompt_however_often_it_begins() {
     assert!(engine.metrics().expect("this process").n_preempted > 0);
 }
 
-/// Whoever is told the end may free what the callback uses.
+/// Whoever gets the last event may free what the callback uses.
 #[cfg(not(target_family = "wasm"))] // which has one thread
 #[test]
 fn the_end_is_not_reported_while_the_callback_runs() {
@@ -275,7 +275,7 @@ fn a_pump_waits_for_the_steps_of_others() {
         engine.step(Duration::from_secs(5)).expect("never busy for so long");
     }
     pullers.into_iter().for_each(|thread| thread.join().expect("no panic"));
-    // Who cannot wait is told that somebody is at it.
+    // A caller that cannot wait gets the error that another thread waits.
     let inner = Arc::clone(&engine);
     let (tell, hear) = mpsc::channel();
     let sink = Sink::Callback(Box::new(move |_| {
@@ -360,7 +360,7 @@ fn a_request_that_stays_keeps_no_cache() {
         let context = ContextOptions { n_seq: 8, ..options_of_engine.context.clone() };
         Context::new(&model, &context).expect("a context").memory().0
     };
-    // Room for the model and one cache, not for two.
+    // Memory for the model and one cache, not for two.
     let memory = MemoryOptions { limit: Some(taken * 7 / 4), ..MemoryOptions::default() };
     let model = LoadedModel::open(&bundled_model(), &LoadOptions { memory, ..LoadOptions::default() });
     let model = Arc::new(model.expect("a model"));
@@ -374,7 +374,7 @@ fn a_request_that_stays_keeps_no_cache() {
     assert!(kept.iter().all(|request| request.usage().expect("this process").n_generated == 3));
 }
 
-/// Whoever is told the end finds nothing of the request in the metrics.
+/// Whoever gets the last event finds nothing of the request in the metrics.
 #[test]
 fn pages_are_free_when_the_end_is_reported() {
     let model = load(&bundled_model());
@@ -417,7 +417,7 @@ fn pages_are_free_when_the_end_is_reported() {
     }
 }
 
-/// The token is turned while a step is under way, in the midst of which the prompt is told.
+/// The token is cancelled while a step is under way, during which the prompt is reported.
 #[test]
 fn a_step_ends_when_all_that_it_is_for_are_cancelled() {
     let model = load(&bundled_model());

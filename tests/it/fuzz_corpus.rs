@@ -27,7 +27,7 @@ fn every_input_of_the_corpora_is_harmless() {
     }
 }
 
-/// Inputs by chance. `EMBER_FUZZ_INPUTS` says how many for each target; `make fuzz` looks for such that come further.
+/// Random inputs. `EMBER_FUZZ_INPUTS` says how many for each target; `make fuzz` looks for such that come further.
 #[test]
 fn inputs_by_chance_are_harmless() {
     let n: u64 = std::env::var("EMBER_FUZZ_INPUTS").ok().and_then(|n| n.parse().ok()).unwrap_or(300);

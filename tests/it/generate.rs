@@ -177,7 +177,7 @@ fn a_stop_string_ends_the_text_before_it() {
                 let (got, usage) = push(&mut c, PROMPT, &o);
                 let expected = &text[..first + if include_stop { stop.len() } else { 0 }];
                 assert_eq!((got.text.as_str(), got.finish), (expected, Some(FinishReason::StopString)));
-                // The tokens that make it up are all told, and all in the sequence.
+                // The tokens that make it up are all reported, and all in the sequence.
                 assert_eq!(got.ids, whole.ids[..got.ids.len()]);
                 assert!(String::from_utf8_lossy(&got.bytes).contains(stop));
                 assert_eq!(c.tokens(0).expect("a sequence")[usage.n_prompt..], got.ids);

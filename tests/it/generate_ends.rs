@@ -132,7 +132,7 @@ fn a_full_cache_after_the_last_token_ends_no_request() {
     let request = engine.submit(Prompt::Tokens(&ids), &exactly(1), greedy(), Sink::Pull).unwrap();
     while engine.step(Duration::ZERO).unwrap() {}
     assert_eq!(request.usage().expect("this process").finish, Some(FinishReason::MaxTokens));
-    // Whose text is not complete ends for room as ever.
+    // A generation whose text is not complete ends with a full context as ever.
     let request = engine.submit(Prompt::Tokens(&ids), &exactly(2), greedy(), Sink::Pull).unwrap();
     while engine.step(Duration::ZERO).unwrap() {}
     assert_eq!(request.usage().expect("this process").finish, Some(FinishReason::ContextFull));

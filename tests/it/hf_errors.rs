@@ -377,7 +377,7 @@ fn small_files_beside_the_tokenizer_are_looked_at_without_loading() {
     assert_eq!(llama.open(&options.0), None);
 }
 
-/// Llama 3.1's factors are those of the elements that are turned, as transformers has it: `dim = head_dim *
+/// Llama 3.1's factors are those of the elements that are rotated, as transformers has it: `dim = head_dim *
 /// partial_rotary_factor`.
 #[test]
 fn factors_of_heads_that_are_turned_in_part() {

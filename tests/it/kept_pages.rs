@@ -130,7 +130,7 @@ fn pages_of_a_state_stand_at_one_place() {
                     assert_eq!(context.tokens(seq).unwrap(), *ids);
                 }
                 context.rewind(0, 0).unwrap();
-                // The other sequence's room is all that is not there.
+                // Only the pages of the other sequence are missing.
                 let fresh = vec![7; 128];
                 context.decode(Tokens::next(&fresh)).unwrap();
                 context.rewind(1, 0).unwrap();

@@ -1,5 +1,5 @@
 //! Files of more than 4 GiB: a tensor beyond that is read at its place, mapped and not, and a model may lie after so many bytes of a file.
-//! The files are mostly a hole, which takes no room on the disk; so they are made where systems have such.
+//! The files are mostly a hole, which takes no space on the disk; so they are made where systems have such.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 

@@ -348,7 +348,7 @@ fn tokenizers_that_cannot_be_built_are_reported_without_loading() {
     std::fs::remove_file(&path).expect("it was written");
 }
 
-/// A sentence tells of a text as much as one can read.
+/// A sentence quotes of a text as much as one can read.
 #[test]
 fn long_texts_of_a_file_are_cut_in_sentences() {
     let long = "\u{1}".repeat(1 << 20);

@@ -161,7 +161,7 @@ fn half_the_pages(model: &Arc<LoadedModel>) -> Option<u64> {
     (more_bytes - bytes).checked_div(more_pages - n_pages).map(|page| page * n_pages / 2)
 }
 
-/// Whether a step was made; one for which the cache has too little room changes nothing.
+/// Whether a step was made; one for which the cache has too few free pages changes nothing.
 fn made(outcome: Result<(), Error>, kv_limit: Option<u64>, what: &str) -> bool {
     match outcome {
         Ok(()) => true,
@@ -227,7 +227,7 @@ fn history(model: &Arc<LoadedModel>, kv_limit: Option<u64>, seed: u64, n_steps: 
                 }
             }
             5 if texts[seq].len() < 130 => {
-                // Guesses, of which some come true.
+                // Draft tokens, of which some are accepted.
                 let ids = random.tokens(8);
                 let outcome = context.decode_ahead(seq as u32, ids[0], &ids[1..], None);
                 if made(outcome, options.kv_limit, &what) {
@@ -288,7 +288,7 @@ fn random_histories_give_what_a_run_from_the_beginning_gives() {
     }
 }
 
-/// Tokens that lay ready and did not come make room for the next ones.
+/// Tokens that lay ready and were not chosen free their places for the next ones.
 #[test]
 fn every_step_can_draft_as_many_tokens_as_there_are_snapshots() {
     let model = load_fixture("lfm2");
@@ -298,7 +298,7 @@ fn every_step_can_draft_as_many_tokens_as_there_are_snapshots() {
         context.decode_ahead(0, 5, &[6, 7, 8, 9, 10, 11], None).unwrap();
         let n_taken = [6, 7, 8, 9, 10].iter().take_while(|&&id| context.advance(0, id)).count();
         assert_eq!(n_taken, 4, "step {step}");
-        // Another one comes than was guessed.
+        // The token that comes is not the draft.
         context.decode_ahead(0, 20, &[21, 22, 23], None).unwrap();
     }
     assert_eq!(context.timings().n_replay, 0);
@@ -360,7 +360,7 @@ fn a_loaded_state_can_be_rewound_without_running_all_again() {
                 other.rewind(0, n).unwrap();
                 let logits = decode(&mut other, 0, &[3]);
                 assert!(logits == truth.of(&[&ids[..n], &[3]].concat()), "{name}, {n}");
-                // Where there is room for few snapshots the last ones stay.
+                // Where few snapshots fit, the last ones stay.
                 match n_snapshots {
                     None => assert_eq!(other.timings().n_replay, n_replay, "{name}, {n}"),
                     Some(_) => assert!(other.timings().n_replay >= n_replay, "{name}, {n}"),
@@ -456,7 +456,7 @@ fn texts_longer_than_a_micro_batch_are_embedded_as_a_whole() {
     }
 }
 
-/// Greedy answers to several prompts, without guesses and with those from the text itself.
+/// Greedy answers to several prompts, without drafts and with those from the text itself.
 #[test]
 fn generations_give_the_same_with_drafts() {
     let model = load_fixture("lfm2");

@@ -439,7 +439,7 @@ fn draw_all(only: Option<&str>, n_seeds: u64) -> String {
                     };
                     let constraint = constraint(&grammar, &vocabulary, is_free);
                     let (mut n_calls, mut n_empty, mut most) = (0, 0, 0);
-                    // A reply that is held to the grammar from its first letter seldom comes to a call by chance.
+                    // A reply that is held to the grammar from its first letter seldom comes to a call at random.
                     let is_rare = is_free && grammar.triggers.is_empty();
                     for seed in 0..if is_rare { n_seeds.max(150) } else { n_seeds } {
                         let mut run = constraint.start();

@@ -24,7 +24,7 @@ const N_SEQ: u32 = 5;
 const N_CTX: usize = 80;
 /// The same for a model with a window.
 const LONG: usize = 300;
-/// Models whose layers keep other things, and how long their sequences are.
+/// Models whose layers keep other state, and how long their sequences are.
 const KINDS: [(&str, usize); 6] = [
     ("deepseek2-lite", N_CTX),
     ("deepseek2-groups", N_CTX),
@@ -203,7 +203,7 @@ fn after_each(context: &mut Context, steps: &[Step]) -> Vec<Option<Vec<u32>>> {
     found
 }
 
-/// A random life of a context, told by `seed`.
+/// A random life of a context, given by `seed`.
 fn live(model: &Arc<LoadedModel>, oracle: &mut Oracle, options: &ContextOptions, seed: u64) {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let (n_vocab, n_ctx) = (model.info().n_vocab as u32, options.n_ctx);

@@ -1,4 +1,4 @@
-//! Generation with guessed tokens gives what it gives without: tokens, text, log-probabilities and sequences, with every
+//! Generation with draft tokens gives what it gives without: tokens, text, log-probabilities and sequences, with every
 //! sampler; and where a sequence is full it can forget and go on.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
@@ -86,7 +86,7 @@ fn drawn(seed: u64) -> Sampler {
     sampler
 }
 
-/// What a generation tells: ids, log-probabilities as bits, and text.
+/// What a generation reports: ids, log-probabilities as bits, and text.
 type Reported = (Vec<(u32, Option<u32>)>, String, Option<FinishReason>);
 
 /// All events of a generation; at each the sequence holds what it should.
@@ -167,7 +167,7 @@ fn drafts_change_nothing_but_the_work() {
     assert!(of_itself.n_accepted > of_itself.n_generated / 3, "{of_itself:?}");
 }
 
-/// The exact distribution of three tokens and how often a generation with guesses draws each, over many seeds.
+/// The exact distribution of three tokens and how often a generation with drafts draws each, over many seeds.
 #[test]
 fn draws_with_drafts_follow_the_models_distribution() {
     const N: usize = 6000;
@@ -335,11 +335,11 @@ fn a_full_sequence_forgets_and_goes_on() {
     }
     assert_eq!(by_hand.tokens(0).unwrap(), c.tokens(0).unwrap());
     assert_eq!(by_hand.end_logits(0).unwrap(), c.end_logits(0).unwrap());
-    // With guesses too.
+    // With drafts too.
     let drafting = GenerateOptions { lookup: Some(Lookup { n_draft: 8, ngram: 1 }), ..plain.clone() };
     let (drafted, usage) = run(&mut context(&model, &options), &prompt[..], &drafting, greedy());
     assert!(drafted == reported && usage.n_shifted > 0 && usage.n_drafted > 0);
-    // What the prompt lacks room for is an error all the same, and numbers must fit.
+    // A prompt that does not fit is an error all the same, and numbers must fit.
     let reuse = GenerateOptions { reuse_prefix: true, ..plain.clone() };
     let mut generator = Generator::new(&c, &[3; 65][..], &reuse).unwrap();
     assert!(matches!(generator.next(&mut c, &mut greedy()), Err(Error::ContextFull(_))));
@@ -434,7 +434,7 @@ fn a_draft_context_that_is_cancelled_only_costs_the_drafts() {
         }
         token.cancel();
         let mut last = generator.next(&mut c, &mut greedy()).unwrap().kind;
-        // Guesses that came true lie ready.
+        // Accepted drafts lie ready.
         for _ in 0..4 {
             if !matches!(last, EventKind::End(_)) {
                 last = generator.next(&mut c, &mut greedy()).unwrap().kind;

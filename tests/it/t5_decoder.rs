@@ -126,7 +126,7 @@ fn generation_is_the_greedy_search_of_transformers() {
         let o = GenerateOptions { max_tokens: greedy.len(), ..GenerateOptions::default() };
         let mut context = context(&model, &exact(BackendKind::Auto));
         assert_eq!(generated(&mut context, &text, &o), greedy, "{name}");
-        // Guesses from the text change nothing; nor does a text that is there already.
+        // Drafts from the text change nothing; nor does a text that is there already.
         let lookup = Some(Lookup { n_draft: 4, ngram: 2 });
         let again = GenerateOptions { reuse_prefix: true, lookup, ..o.clone() };
         assert_eq!(generated(&mut context, &text, &again), greedy, "{name}");

@@ -156,7 +156,7 @@ fn states_hold_what_is_there() {
         assert_eq!(n_held(&to) > 20, is_whole);
         assert!(run(&mut to, 0, &ids[880..]) == expected[880..]);
     }
-    // It takes no more room than the context keeps of it.
+    // It takes no more pages than the context keeps of it.
     let mut tight = context(&model, &pages(&model, MOST_HELD, &two));
     tight.load_state(Some(0), &long).unwrap();
     assert!(run(&mut tight, 0, &ids[700..701]) == expected[700..701]);

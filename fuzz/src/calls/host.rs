@@ -122,7 +122,7 @@ pub unsafe extern "C" fn write(data: *const u8, len: usize, user_data: *mut c_vo
     i32::from(!unsafe { callback(user_data) }.next())
 }
 
-/// An ember_read_callback: zeros, the end, a stop, or more than there is room for.
+/// An ember_read_callback: zeros, the end, a stop, or more bytes than fit.
 pub unsafe extern "C" fn read(buffer: *mut u8, capacity: usize, user_data: *mut c_void) -> i64 {
     // SAFETY: given with it.
     let callback = unsafe { callback(user_data) };
@@ -131,7 +131,7 @@ pub unsafe extern "C" fn read(buffer: *mut u8, capacity: usize, user_data: *mut 
         return -1;
     }
     let n = capacity.min(left as usize);
-    // SAFETY: there is room for so many.
+    // SAFETY: there is space for so many.
     unsafe { buffer.write_bytes(0, n) };
     if left == 7 { i64::MAX } else { n as i64 }
 }
@@ -143,7 +143,7 @@ pub unsafe extern "C" fn progress(done: f32, user_data: *mut c_void) -> i32 {
     i32::from(!unsafe { callback(user_data) }.next())
 }
 
-/// An ember_candidates_callback that turns the logits around, and sometimes makes them no numbers.
+/// An ember_candidates_callback that negates the logits, and sometimes makes them NaN.
 pub unsafe extern "C" fn candidates(tokens: *const u32, logits: *mut f32, n: usize, _: *mut c_void) -> i32 {
     // SAFETY: so many, says the header, here and below.
     let tokens = unsafe { std::slice::from_raw_parts(tokens, n) };

@@ -270,7 +270,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// What only tells something.
+    /// Calls that only read.
     pub(super) fn ask(&mut self) -> Result<()> {
         let (context, model) = (pick!(self, contexts), pick!(self, models));
         let (key, index) = (self.bytes()?, self.number()? as usize);

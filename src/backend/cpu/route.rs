@@ -33,7 +33,7 @@ pub(in crate::backend) fn route_row(logits: &[f32], routing: Routing<'_>, route:
     };
     let share = |logit: f32| match routing.gating {
         Gating::Softmax => libm::expf(logit - max) / total,
-        // In the order of logits; what becomes of the chosen ones is told below.
+        // In the order of logits; what becomes of the chosen ones is set below.
         Gating::SparseMixer => logit,
         Gating::Sigmoid => sigmoid(logit),
     };
@@ -98,7 +98,7 @@ fn best_groups(groups: Groups, len: usize, score: impl Fn(usize) -> f32) -> u64 
     chosen
 }
 
-/// Makes `chosen`, which has room for as many, the numbers and values of the largest of `values` in their order, of equal ones
+/// Makes `chosen`, which has space for as many, the numbers and values of the largest of `values` in their order, of equal ones
 /// the lower number first. NaN is as good as `-inf`.
 fn choose(values: impl Iterator<Item = f32>, chosen: &mut [[f32; 2]]) {
     let order = |a: &[f32; 2], b: &[f32; 2]| b[1].total_cmp(&a[1]).then(a[0].total_cmp(&b[0]));

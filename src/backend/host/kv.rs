@@ -221,7 +221,7 @@ impl HostKv {
         }
     }
 
-    /// Moves the rows of the slots `from` to those of `to`, one after another; keys are turned by `rotation`. `x` has room for
+    /// Moves the rows of the slots `from` to those of `to`, one after another; keys are rotated by `rotation`. `x` has space for
     /// a head.
     pub fn relocate(
         &mut self,
@@ -255,7 +255,7 @@ impl HostKv {
     }
 }
 
-/// Turns the pairs of one head's vector.
+/// Rotates the pairs of one head's vector.
 pub fn rotate_head(kernels: &Kernels, rotation: Option<Rotation<'_>>, x: &mut [f32]) {
     if let Some(rotation) = rotation {
         (kernels.rope)(x, rotation.cos, rotation.sin, rotation.style);

@@ -121,7 +121,7 @@ struct ReadBuffers {
 }
 
 impl ReadBuffers {
-    /// Places with room for the tasks of `sources`, as far as they are read and packed.
+    /// Buffers large enough for the tasks of `sources`, into which files are read.
     fn new(sources: &[Source]) -> ReadBuffers {
         let mapped = sources.iter().filter(|source| source.packing.is_some() && source.file.is_mapped());
         let n_bytes = mapped.map(|source| source.rows(0, source.task().0).len()).max().unwrap_or(0);
@@ -187,7 +187,7 @@ impl Packer {
 
     /// Packs what was added, into memory of `memory`.
     ///
-    /// Errors: `NoMemory` names the tensor that there was no room for; those before it are packed. `Cancelled`. `Io` names the
+    /// Errors: `NoMemory` names the tensor that did not fit; those before it are packed. `Cancelled`. `Io` names the
     /// tensor whose bytes a mapped file has no more.
     pub fn run(&mut self, pool: &mut ThreadPool, memory: &Memory) -> Result<()> {
         self.run_in_blocks(BLOCK_BYTES, pool, memory)
@@ -299,7 +299,7 @@ impl Packer {
             });
             match outcome {
                 Ok(()) => self.loading.progress.add(tasks.iter().map(|task| task.range.len() as u64).sum()),
-                // Only the first is told.
+                // Only the first is reported.
                 Err(error) => drop(ended.set(error)),
             }
         });

@@ -6,7 +6,7 @@ use crate::backend::{Limits, PageTables, Pass, Run, StateCopy, StatePlan, StateR
 use crate::error::{Error, Result};
 use crate::kernels::attention::PAGE_LEN;
 
-/// A copy of what [`Backend::begin`](crate::backend::Backend::begin) was told, in arrays that are reused from pass to pass.
+/// A copy of what [`Backend::begin`](crate::backend::Backend::begin) was given, in arrays that are reused from pass to pass.
 #[derive(Debug, Default)]
 pub struct HostPass {
     /// Position of each row.

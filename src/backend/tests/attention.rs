@@ -160,7 +160,7 @@ fn rows_move_within_pages_that_are_read_later() {
                 let rotation = Some(Rotation { cos: &cos, sin: &sin, style });
                 let rows = KvRows::Moved { from: &from, to: &to, rotation };
                 b.kv_append(KvAppend { kv: &mut kv, layer: 1, rows });
-                // What the cache holds at each place, as numbers, and what it should: rows turned before they were
+                // What the cache holds at each place, as numbers, and what it should: rows rotated before they were
                 // stored the first time differ by one rounding more only.
                 let (mut got, mut expected) = (Vec::new(), Vec::new());
                 let mut x = vec![0.0; head_dim];

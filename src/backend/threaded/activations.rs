@@ -41,12 +41,12 @@ impl DerefMut for Activations {
     }
 }
 
-/// The rounding of one buffer at a time, and room to make the next one of it.
+/// The rounded values of one buffer at a time, and space for those of the next.
 #[derive(Default)]
 pub(super) struct Rounded {
     /// Of consecutive activations.
     pub blocks: Zeroed<Q8Block>,
-    /// Room for as many, which are made of those.
+    /// Space for as many, which are made of those.
     next: Zeroed<Q8Block>,
     /// What products of 16-bit integers take, rounded for each call anew.
     pub wide: Zeroed<I16Block>,
@@ -58,7 +58,7 @@ pub(super) struct Rounded {
 }
 
 impl Rounded {
-    /// Makes room for `len` activations, in [`Rounded::wide`] too if so.
+    /// Allocates space for `len` activations, in [`Rounded::wide`] too if so.
     pub fn reserve(&mut self, len: usize, wide: bool, memory: &Memory) -> Result<()> {
         self.len = 0;
         self.wide = Zeroed::default();
@@ -88,7 +88,7 @@ impl Rounded {
         self.last += 1;
     }
 
-    /// What is read, and room for what is made of it, which [`Rounded::advance`] puts in the place of `blocks`.
+    /// What is read, and space for what is made of it, which [`Rounded::advance`] puts in the place of `blocks`.
     pub fn all(&mut self) -> (&[Q8Block], &[I16Block], &mut [Q8Block]) {
         (&self.blocks, &self.wide, &mut self.next)
     }
@@ -100,7 +100,7 @@ impl Rounded {
         self.become_those_of(x, len);
     }
 
-    /// Says that `blocks`, which nobody was told of since they were forgotten, are the first `len` activations of `x` until these
+    /// Says that `blocks`, which were forgotten and not claimed since, are the first `len` activations of `x` until these
     /// are written to.
     pub fn become_those_of(&mut self, x: &mut Activations, len: usize) {
         (x.rounding, self.len) = (self.last, len);

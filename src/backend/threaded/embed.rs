@@ -16,13 +16,13 @@ impl ThreadedBackend {
         let len = buffers.len() / self.pool.n_threads();
         let (buffers, out, failed) = (DisjointMut::new(buffers), DisjointMut::new(out), OnceLock::new());
         self.pool.run(rows.len(), &|thread, i| {
-            // SAFETY: of rooms each thread has its own.
+            // SAFETY: each thread has a buffer of its own.
             let buffer = unsafe { buffers.slice(thread * len..(thread + 1) * len) };
             // SAFETY: tasks have different numbers, and their rows do not overlap.
             let out = unsafe { out.slice(i * n_cols..(i + 1) * n_cols) };
             match table.read_row(rows[i] as usize, buffer) {
                 Ok(row) => expand(row, out),
-                // Only the first is told.
+                // Only the first is reported.
                 Err(error) => drop(failed.set(error)),
             }
         });

@@ -34,7 +34,7 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// Makes room for so many.
+    /// Allocates space for so many.
     pub fn reserve(&mut self, n_slots: usize, n_expert: usize, memory: &Memory) -> Result<()> {
         self.slots = memory.zeroed(n_slots, "the order of experts")?;
         self.starts = memory.zeroed(n_expert, "the order of experts")?;
@@ -71,7 +71,7 @@ impl Order {
     }
 }
 
-/// Room of each thread for the vectors of an expert, one after another.
+/// A buffer for each thread with the vectors of an expert, one after another.
 #[derive(Default)]
 pub(super) struct Gathered {
     q8: Zeroed<Q8Block>,
@@ -80,7 +80,7 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
-    /// Makes room for vectors of `n_cols` for each of `n_threads`, in [`I16Block`]s too if so.
+    /// Allocates space for vectors of `n_cols` for each of `n_threads`, in [`I16Block`]s too if so.
     pub fn reserve(&mut self, n_cols: usize, n_threads: usize, wide: bool, memory: &Memory) -> Result<()> {
         let n = |at_once: usize, len: usize| n_cols.div_ceil(len).saturating_mul(at_once * n_threads);
         let what = "the vectors of an expert";
@@ -90,7 +90,7 @@ impl Gathered {
         Ok(())
     }
 
-    /// The rooms of `n_threads` threads.
+    /// The buffers of `n_threads` threads.
     pub fn by_thread(&mut self, n_threads: usize) -> ThreadBuffers<'_> {
         let lens = (self.q8.len() / n_threads, self.wide.len() / n_threads, self.f32.len() / n_threads);
         let (q8, wide, f32) = (&mut *self.q8, &mut *self.wide, &mut *self.f32);
@@ -115,7 +115,7 @@ impl ThreadBuffers<'_> {
     /// That of one thread.
     ///
     /// # Safety
-    /// Nobody else has this thread's room at the same time.
+    /// Nobody else has this thread's buffer at the same time.
     pub unsafe fn of(&self, thread: usize) -> ThreadBuffer<'_> {
         let range = |len: usize| thread * len..(thread + 1) * len;
         // SAFETY: the caller sees to it.
@@ -128,7 +128,7 @@ impl ThreadBuffers<'_> {
     }
 }
 
-/// A thread's room.
+/// A thread's buffer.
 pub(super) struct ThreadBuffer<'a> {
     q8: &'a mut [Q8Block],
     wide: &'a mut [I16Block],

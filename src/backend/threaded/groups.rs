@@ -64,7 +64,7 @@ pub(super) const VECTORS: usize = 32;
 /// Some groups of a packed weight, and how they are multiplied with activations rounded to `B`.
 pub(super) struct Groups<'a, B> {
     product: PackedProduct<B>,
-    /// For two groups at once, where there is such a product.
+    /// For two groups in one call, where there is such a product.
     pub pair: Option<PackedPair<B>>,
     format: Format,
     pub n_pieces: usize,
@@ -120,7 +120,7 @@ impl<'a, B> Groups<'a, B> {
     }
 
     /// Calls `put` with the number of the first of some vectors in `x` and their products with the rows of `group`, as many at a
-    /// time as `buffer` has room for.
+    /// time as `buffer` has space for.
     pub fn multiply(
         &self,
         group: &Group<'_>,
@@ -136,7 +136,7 @@ impl<'a, B> Groups<'a, B> {
         }
     }
 
-    /// As [`Groups::multiply`] for two groups at a time and up to [`BLOCK`] vectors; `put` is told the number of the group too.
+    /// As [`Groups::multiply`] for two groups at a time and up to [`BLOCK`] vectors; `put` gets the number of the group too.
     /// Returns how many groups that were.
     pub fn multiply_pairs(
         &self,

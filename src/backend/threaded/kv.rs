@@ -11,7 +11,7 @@ use crate::threads::{DisjointMut, ThreadPool};
 /// Most rows whose pages are compared.
 const MOST_ROWS: usize = 64;
 
-/// See [`crate::backend::Backend::kv_append`]. `scratch` has room for a head for each thread.
+/// See [`crate::backend::Backend::kv_append`]. `scratch` has space for a head for each thread.
 pub(super) fn append(
     kernels: &Kernels,
     pool: &mut ThreadPool,

@@ -49,7 +49,7 @@ const FEWEST_COPIED: usize = 16384;
 /// From this many activation rows on, [`F32Products::Blocked`] means `sgemm`; below, dot products, which allocate nothing.
 const SGEMM_MIN_ROWS: usize = 8;
 
-/// Elements of each task of an element-wise operation on `len`: few enough for every thread to have some, and integers of
+/// Elements of each task of an element-wise operation on `len`: few enough for every thread to have some, and multiples of
 /// vector registers.
 fn elements_per_task(len: usize, n_threads: usize) -> usize {
     len.div_ceil(n_threads).clamp(FEWEST_ELEMENTS, MOST_ELEMENTS).next_multiple_of(64)
@@ -86,9 +86,9 @@ pub struct ThreadedBackend {
     kernels: &'static Kernels,
     f32_products: F32Products,
     pool: ThreadPool,
-    /// Quantized activations, `[n_tokens, n_cols / 32]`, and room for as many.
+    /// Quantized activations, `[n_tokens, n_cols / 32]`, and space for as many.
     rounded: Rounded,
-    /// The order of the slots of experts, and room for their vectors.
+    /// The order of the slots of experts, and space for their vectors.
     order: Order,
     gathered: Gathered,
     /// Weight rows for each thread, expanded or packed, `[n_threads, PANEL, n_cols]`.

@@ -19,7 +19,7 @@ pub(super) struct Mark {
 }
 
 impl Mark {
-    /// None yet, with room for all that a mark in `group` can have.
+    /// None yet, with capacity for all that a mark in `group` can have.
     pub fn of(group: &Group, n_ctx: usize) -> Result<Mark> {
         let seen = group.gives_back().then(|| n_ctx - group.needed(n_ctx));
         let pages = reserved(seen.map_or(0, |seen| seen.div_ceil(PAGE_LEN) + 1))?;

@@ -105,7 +105,7 @@ pub(super) fn from_keys(args: CallArgs, budget: &mut Budget) -> Res<Value> {
     Ok(Value::Dict(Dict::new(entries, budget)?))
 }
 
-/// What a macro tells of itself; `None` for what it does not.
+/// An attribute of a macro; `None` for one it does not have.
 pub(super) fn macro_field(machine: &mut Machine<'_>, id: usize, name: &str) -> Res<Option<Value>> {
     let Some(definition) = machine.macros.get(id).map(|value| value.definition) else { return Ok(None) };
     let uses = definition.uses;

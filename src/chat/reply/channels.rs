@@ -8,7 +8,7 @@ use super::tools::Tool;
 use crate::error::Result;
 
 impl Maker<'_> {
-    /// Replies of gpt-oss, which are constrained from their beginning: a header that is free could name a tool in ways that no mark tells.
+    /// Replies of gpt-oss, which are constrained from their beginning: a header that is free could name a tool in ways that no mark shows.
     pub(super) fn in_channels(&mut self, tools: &[&Tool], in_thought: bool) -> Result<String> {
         let [channel, message, constrain, end, start] =
             ["<|channel|>", "<|message|>", "<|constrain|>", "<|end|>", "<|start|>assistant"]

@@ -45,7 +45,7 @@ pub struct ToolUse<'t> {
 }
 
 impl ReplyFormat {
-    /// The grammar of calls. `Ok(None)`: nothing is to be constrained, since no call has to be made, and none can be told from an answer by
+    /// The grammar of calls. `Ok(None)`: nothing is to be constrained, since no call has to be made, and none can be distinguished from an answer by
     /// its beginning.
     ///
     /// # Errors

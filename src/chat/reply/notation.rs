@@ -121,7 +121,7 @@ impl<'l, 'p, 's> Notation<'l, 'p, 's> {
         }
         let both = |a: &str, b: &str| types.has(a) && types.has(b);
         if let Style::Tags(mark) = self.style {
-            // What has no tags inside is told apart by its text alone.
+            // A notation without tags inside is recognized by its text alone.
             if both("string", "array") || both("string", "object") || both("array", "object") {
                 return self.root.refuse("type\" with several of string, array and object, or \"type");
             }

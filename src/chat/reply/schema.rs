@@ -230,7 +230,7 @@ impl<'s> Root<'s> {
             }
             match ways.len() {
                 0 => return self.impossible("no string is among its parts"),
-                // Whether two of them may be met at once is not known.
+                // Whether one value can match two of them is not known.
                 2.. if name == "oneOf" && n_open > 0 => return self.refuse(name),
                 _ if ways.iter().any(Vec::is_empty) => {}
                 _ => {

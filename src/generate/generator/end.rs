@@ -7,7 +7,7 @@ use super::{Generator, Phase};
 use crate::generate::event::{Event, EventKind, FinishReason};
 
 impl Generator {
-    /// Why the token of the last event was the last one, if it was: all that was asked for is told.
+    /// Why the token of the last event was the last one, if it was: then all that was asked for is reported.
     pub fn settled(&self) -> Option<FinishReason> {
         match self.phase {
             Phase::Tokens if self.stopping => Some(FinishReason::Stopped),

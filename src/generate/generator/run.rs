@@ -12,7 +12,7 @@ use crate::memory::{filled, with_capacity};
 use crate::model::LoadedModel;
 use crate::sampler::Sampler;
 
-/// Most tokens to come that a generator has room for from the beginning.
+/// Most tokens to come that a generator has space for from the beginning.
 const MOST_AHEAD: usize = 1 << 20;
 
 impl Generator {
@@ -103,7 +103,7 @@ impl Generator {
     }
 }
 
-/// A list with room for `n` tokens, and for `more` to come as far as there is memory: what is missing comes when it is needed.
+/// A list with capacity for `n` tokens, and for `more` as far as there is memory. Missing capacity is allocated when it is needed.
 pub(super) fn list_for(n: usize, more: usize) -> Result<Vec<u32>> {
     let what = "the tokens of a generation";
     with_capacity(n + more.min(MOST_AHEAD), what).or_else(|_| with_capacity(n, what))

@@ -159,7 +159,7 @@ macro_rules! product {
                 }
                 for (acc, out) in acc.as_flattened().iter().zip(out.as_chunks_mut::<ROWS>().0) {
                     for (acc, out) in acc.iter().zip(out.as_chunks_mut::<4>().0) {
-                        // SAFETY: `out` has room for 4 numbers.
+                        // SAFETY: `out` has space for 4 numbers.
                         unsafe { vst1q_f32(out.as_mut_ptr(), *acc) };
                     }
                 }

@@ -4,7 +4,7 @@
 use super::Simd;
 use crate::kernels::{RopeStyle, SWIGLU_ALPHA, SWIGLU_LIMIT};
 
-/// `e^x` within two units in the last place: `x` is cut into a whole number of `ln 2` and a rest of at most half of
+/// `e^x` within two units in the last place: `x` is cut into an integer multiple of `ln 2` and a rest of at most half of
 /// it, for which the first eight terms of the series are enough. Infinities, NaN and results beyond the range of numbers
 /// come out as they should.
 #[inline(always)]
@@ -130,7 +130,7 @@ pub fn swiglu_clamped_mul<S: Simd>(simd: S, gate: &mut [f32], up: &[f32]) {
     }
 }
 
-/// See [`crate::kernels::Kernels::rope`]; neighbouring pairs are turned one after another.
+/// See [`crate::kernels::Kernels::rope`]; neighbouring pairs are rotated one after another.
 #[inline(always)]
 pub fn rope<S: Simd>(simd: S, x: &mut [f32], cos: &[f32], sin: &[f32], style: RopeStyle) {
     let n = cos.len().min(x.len() / 2).min(sin.len());

@@ -33,7 +33,7 @@ pub fn numbers<S: Simd, E: Element + Pod>(simd: S, groups: &[u8], x: &[f32], n_c
     }
     let n = x.len() / n_cols;
     let (mut columns, mut out) = (columns, out);
-    // Levels with 16 lanes have 32 registers: room for the sums of two groups.
+    // Levels with 16 lanes have 32 registers: enough for the sums of two groups.
     while S::LANES == 16 && columns.len() >= 2 * n_cols && out.len() >= 2 * n * ROWS {
         let (these, rest) = columns.split_at(2 * n_cols);
         let (low, high) = out.split_at_mut(n * ROWS);

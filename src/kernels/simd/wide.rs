@@ -95,7 +95,7 @@ fn unit_of_weights(largest: f32, inverse: f32, squares: f32) -> (f32, f32) {
     if inverse == 0.0 {
         return (0.0, 0.0);
     }
-    // No piece has a larger unit than the largest number and the largest sum have: no step of `unit` turns an order around.
+    // No piece has a larger unit than the largest number and the largest sum have: no step of `unit` reverses an order.
     let unit = power_of_two(unit(largest * inverse, squares));
     (unit / inverse, inverse / unit)
 }

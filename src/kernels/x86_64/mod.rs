@@ -34,7 +34,7 @@ fn holds_stretch() -> bool {
     }
 }
 
-/// Bytes of the first cache for data, where the processor tells them as AMD's do ("AMD64 Architecture Programmer's Manual", volume 3,
+/// Bytes of the first cache for data, where the processor reports them as AMD's do ("AMD64 Architecture Programmer's Manual", volume 3,
 /// CPUID function 8000_001D).
 fn first_cache_of_amd() -> Option<usize> {
     const CACHES: u32 = 0x8000_001D;

@@ -27,7 +27,7 @@ pub(in super::super) enum Part {
     End(&'static str),
 }
 
-/// What a reader is told.
+/// What a reader needs to know of the format.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct Named {
     /// What begins a call inside a section of calls, and what ends the section; both empty where there are none.

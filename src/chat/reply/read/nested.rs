@@ -12,7 +12,7 @@ use super::super::walk::{MOST_NESTED, quoted, whole_value};
 use super::literal::python;
 use super::{Arguments, CUT, Reader, Step, take_name};
 
-/// What a reader is told.
+/// What a reader needs to know of the format.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct Nested {
     /// Before every tag.

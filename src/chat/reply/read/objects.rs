@@ -210,7 +210,7 @@ impl ObjectReader {
         }
     }
 
-    /// All arguments at once.
+    /// All arguments in one object.
     fn arguments(&mut self, all: String, sink: &mut Sink) -> Result<(), String> {
         match self.name {
             Some(_) => {

@@ -10,7 +10,7 @@ use super::super::walk::{escape, quoted, whole_value};
 use super::literal::python;
 use super::{Arguments, CUT, Reader, Step, take_name};
 
-/// What a reader is told. Between the marks white space is of no account.
+/// What a reader needs to know of the format. Between the marks white space is of no account.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct Tagged {
     /// Before a call's name; where it is the mark that the parser looks for already, `in_call` says so.

@@ -5,7 +5,7 @@ use std::arch::aarch64::*;
 
 packed_products!("neon", one: neon);
 
-/// The blocks of a piece, of each vector; a quad is read into all lanes at once.
+/// The blocks of a piece, of each vector; a quad is read into all lanes together.
 type Vectors<'a, const N: usize> = [&'a Q8Block; N];
 
 #[inline]

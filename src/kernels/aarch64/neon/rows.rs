@@ -35,7 +35,7 @@ fn whole_runs(bytes: &[u8], row_bytes: usize, runs: &mut [[u8; RUN]]) {
             let quarters = [vtrn1q_u64(ab, cd), vtrn1q_u64(ba, dc), vtrn2q_u64(ab, cd), vtrn2q_u64(ba, dc)];
             for (j, quarter) in quarters.into_iter().enumerate() {
                 let (out, quarter) = (&mut run[64 * j + 4 * first..][..16], vreinterpretq_u8_u64(quarter));
-                // SAFETY: there is room for 16 bytes.
+                // SAFETY: there is space for 16 bytes.
                 unsafe { vst1q_u8(out.as_mut_ptr(), quarter) };
             }
         }

@@ -126,7 +126,7 @@ impl Simd for Neon {
     #[inline(always)]
     fn store(self, v: Self::V, out: &mut [f32]) {
         let out = &mut out[..8];
-        // SAFETY: there is room for 8 elements, and `self` proves that the machine has the instruction.
+        // SAFETY: there is space for 8 elements, and `self` proves that the machine has the instruction.
         unsafe { vst1q_f32(out.as_mut_ptr(), v[0]) }
         // SAFETY: as above.
         unsafe { vst1q_f32(out[4..].as_mut_ptr(), v[1]) }
@@ -142,7 +142,7 @@ impl Simd for Neon {
         let out = &mut out[..8];
         // SAFETY: `self` proves that the machine has the instructions.
         let halves = unsafe { narrow(v) };
-        // SAFETY: as above, and there is room for 8 elements.
+        // SAFETY: as above, and there is space for 8 elements.
         unsafe { vst1q_u16(out.as_mut_ptr().cast(), halves) }
     }
 
@@ -157,7 +157,7 @@ impl Simd for Neon {
         let out = &mut out[..8];
         // SAFETY: `self` proves that the machine has the instructions.
         let bytes = unsafe { narrow(v) };
-        // SAFETY: as above, and there is room for 8 elements.
+        // SAFETY: as above, and there is space for 8 elements.
         unsafe { vst1_s8(out.as_mut_ptr(), bytes) }
     }
 
@@ -171,7 +171,7 @@ impl Simd for Neon {
         let out = &mut out[..8];
         // SAFETY: `self` proves that the machine has the instructions.
         let halves = unsafe { narrow(v) };
-        // SAFETY: as above, and there is room for 8 elements.
+        // SAFETY: as above, and there is space for 8 elements.
         unsafe { vst1q_s16(out.as_mut_ptr(), halves) }
     }
 
@@ -221,7 +221,7 @@ impl Simd for Neon {
     #[inline(always)]
     fn store_pairs(self, x: Self::I, out: &mut [i16]) {
         for (x, out) in x.into_iter().zip(out[..16].chunks_exact_mut(8)) {
-            // SAFETY: there is room for 8 elements, and `self` proves that the machine has the instructions.
+            // SAFETY: there is space for 8 elements, and `self` proves that the machine has the instructions.
             unsafe { vst1q_s16(out.as_mut_ptr(), vreinterpretq_s16_s32(x)) }
         }
     }

@@ -12,7 +12,7 @@ use crate::quant::packed::{Ahead, Codes, Group, STRIP, Scales};
 pub const LANES: usize = 8;
 
 /// Bytes between what a single vector is multiplied with and what is fetched from memory meanwhile: into the first cache, for one
-/// use, where it has room for all that is under way ([`holds_stretch`]). On Zen 5 one thread then reads 37 to 40 GB/s of most
+/// use, where it holds all that is under way ([`holds_stretch`]). On Zen 5 one thread then reads 37 to 40 GB/s of most
 /// formats in a loop of its own, of the 41 to 43 that a plain sum reads; 32 to 35 in two steps.
 const AT_ONCE: usize = 24576;
 /// The same in two steps: into the second cache, and what is fetched from there. On Zen 4 one thread then reads 24 GB/s
@@ -173,7 +173,7 @@ pub fn load_f32(x: &[f32; LANES]) -> __m256 {
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 pub fn store_f32(out: &mut [f32; LANES], x: __m256) {
-    // SAFETY: there is room for 8 numbers.
+    // SAFETY: there is space for 8 numbers.
     unsafe { _mm256_storeu_ps(out.as_mut_ptr(), x) }
 }
 

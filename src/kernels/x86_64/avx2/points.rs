@@ -179,7 +179,7 @@ macro_rules! format {
 fn put(block: &Block, values: &mut [u8; LEN]) {
     for (piece, out) in block.pieces.iter().zip(values.as_chunks_mut::<COLS>().0) {
         let codes = _mm256_xor_si256(*piece, _mm256_set1_epi8(-128));
-        // SAFETY: there is room for 32 bytes.
+        // SAFETY: there is space for 32 bytes.
         unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), codes) };
     }
 }

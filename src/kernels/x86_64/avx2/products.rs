@@ -9,7 +9,7 @@
 /// The level brings `sum::<SUMS>(codes, x)`, the sums over a piece, and `scaled_sum::<SUMS>(codes, scales, x)`, those over its
 /// halves times their scales, which stand in both halves of each lane, and `half_sums(codes, x)`, those over the halves. `SUMS` products of pairs fit 16 bits. Its `run` calls
 /// what was compiled for its instructions. Its macro `many!` makes a format's `many(parts, n, x, out)`, which multiplies the first
-/// vectors, or none, and returns how many. It is told whether `pieces` have scales or `halves` of them, and `SUMS`; that
+/// vectors, or none, and returns how many. Its arguments say whether `pieces` have scales or `halves` of them, and `SUMS`; that
 /// vectors are multiplied `alone`; or what the level's own formats say.
 macro_rules! packed_products {
     ($features:literal) => {

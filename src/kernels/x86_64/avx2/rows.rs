@@ -47,7 +47,7 @@ fn whole_runs(bytes: &[u8], row_bytes: usize, runs: &mut [[u8; RUN]]) {
             ];
             for (j, half) in halves.into_iter().enumerate() {
                 let out = &mut run[64 * j + 4 * first..][..32];
-                // SAFETY: there is room for 32 bytes.
+                // SAFETY: there is space for 32 bytes.
                 unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), half) };
             }
         }

@@ -201,7 +201,7 @@ pub fn by_twos(codes: &[Quads; 2], factors: &Factors, x: [&Q8Block; TILE]) -> Su
 }
 
 /// `Σ factor · code · x` for signed codes of eight bits: magnitudes of codes, of which two products with any activations fit 16
-/// bits, times activations whose bits are turned where the code is below zero, which makes `-x - 1` of them.
+/// bits, times activations whose bits are inverted where the code is below zero, which makes `-x - 1` of them.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 pub fn signed(codes: &[Signed; 2], factors: &Factors, x: [&Q8Block; TILE]) -> Sums {

@@ -104,7 +104,7 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn store(self, v: __m256, out: &mut [f32]) {
         let out = &mut out[..8];
-        // SAFETY: there is room for 8 elements, and `self` proves that the machine has the instruction.
+        // SAFETY: there is space for 8 elements, and `self` proves that the machine has the instruction.
         unsafe { _mm256_storeu_ps(out.as_mut_ptr(), v) }
     }
 
@@ -113,7 +113,7 @@ impl Simd for Avx2 {
         let out = &mut out[..8];
         // SAFETY: `self` proves that the machine has the instruction.
         let halves = unsafe { _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(v) };
-        // SAFETY: as above, and there is room for 8 elements.
+        // SAFETY: as above, and there is space for 8 elements.
         unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), halves) }
     }
 
@@ -143,7 +143,7 @@ impl Simd for Avx2 {
         let out = &mut out[..8];
         // SAFETY: `self` proves that the machine has the instructions.
         let halves = unsafe { halves(v) };
-        // SAFETY: as above, and there is room for 8 elements.
+        // SAFETY: as above, and there is space for 8 elements.
         unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), halves) }
     }
 
@@ -189,7 +189,7 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn store_pairs(self, x: __m256i, out: &mut [i16]) {
         let out = &mut out[..16];
-        // SAFETY: there is room for 16 elements, and `self` proves that the machine has the instruction.
+        // SAFETY: there is space for 16 elements, and `self` proves that the machine has the instruction.
         unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), x) }
     }
 

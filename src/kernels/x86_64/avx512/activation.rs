@@ -109,11 +109,11 @@ fn store(words: &[__m512; LANES], out: &mut [Q8Block; LANES]) {
     let out: &mut [f32; LANES * WORDS] = bytemuck::cast_mut(out);
     for (i, words) in words[..LANES - 1].iter().enumerate() {
         let out = &mut out[i * WORDS..][..LANES];
-        // SAFETY: there is room for 16 words.
+        // SAFETY: there is space for 16 words.
         unsafe { _mm512_storeu_ps(out.as_mut_ptr(), *words) };
     }
     let last = &mut out[(LANES - 1) * WORDS..];
-    // SAFETY: there is room for the words that are written, [`WORDS`].
+    // SAFETY: there is space for the words that are written, [`WORDS`].
     unsafe { _mm512_mask_storeu_ps(last.as_mut_ptr(), (1 << WORDS) - 1, words[LANES - 1]) };
 }
 

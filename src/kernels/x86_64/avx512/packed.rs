@@ -43,7 +43,7 @@ pub const TABLE: [Option<PackedProduct>; FORMAT_COUNT] = {
     table
 };
 
-/// Vectors whose sums are made in turns: those of one alone would wait for each other.
+/// Vectors whose sums are made in alternation: those of one alone would wait for each other.
 const TURNS: usize = 4;
 
 /// Adds what piece `$i` gives for vectors `$first..`, as many as a turn has and as there are. Written out in each place: a function
@@ -90,7 +90,7 @@ macro_rules! turn {
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub(super) fn store(out: &mut [f32; ROWS], x: __m512) {
-    // SAFETY: there is room for 16 numbers.
+    // SAFETY: there is space for 16 numbers.
     unsafe { _mm512_storeu_ps(out.as_mut_ptr(), x) };
 }
 

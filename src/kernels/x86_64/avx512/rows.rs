@@ -42,7 +42,7 @@ pub(super) fn whole_runs<const FETCHES: bool>(bytes: &[u8], row_bytes: usize, ru
             _mm512_unpackhi_epi64(ba, dc),
         ];
         for (out, quad) in run.as_chunks_mut::<64>().0.iter_mut().zip(quads) {
-            // SAFETY: there is room for 64 bytes.
+            // SAFETY: there is space for 64 bytes.
             unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), quad) };
         }
     }

@@ -110,7 +110,7 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn store(self, v: __m512, out: &mut [f32]) {
         let out = &mut out[..16];
-        // SAFETY: there is room for 16 elements, and `self` proves that the machine has the instruction.
+        // SAFETY: there is space for 16 elements, and `self` proves that the machine has the instruction.
         unsafe { _mm512_storeu_ps(out.as_mut_ptr(), v) }
     }
 
@@ -119,7 +119,7 @@ impl Simd for Avx512 {
         let out = &mut out[..16];
         // SAFETY: `self` proves that the machine has the instruction.
         let halves = unsafe { _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(v) };
-        // SAFETY: as above, and there is room for 16 elements.
+        // SAFETY: as above, and there is space for 16 elements.
         unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), halves) }
     }
 
@@ -130,7 +130,7 @@ impl Simd for Avx512 {
         let words = unsafe { _mm512_cvtps_epi32(v) };
         // SAFETY: as above.
         let bytes = unsafe { _mm512_cvtsepi32_epi8(words) };
-        // SAFETY: as above, and there is room for 16 bytes.
+        // SAFETY: as above, and there is space for 16 bytes.
         unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), bytes) }
     }
 
@@ -141,7 +141,7 @@ impl Simd for Avx512 {
         let words = unsafe { _mm512_cvtps_epi32(v) };
         // SAFETY: as above.
         let halves = unsafe { _mm512_cvtsepi32_epi16(words) };
-        // SAFETY: as above, and there is room for 16 elements.
+        // SAFETY: as above, and there is space for 16 elements.
         unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), halves) }
     }
 
@@ -185,7 +185,7 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn store_pairs(self, x: __m512i, out: &mut [i16]) {
         let out = &mut out[..32];
-        // SAFETY: there is room for 32 elements, and `self` proves that the machine has the instruction.
+        // SAFETY: there is space for 32 elements, and `self` proves that the machine has the instruction.
         unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), x) }
     }
 
