@@ -8,8 +8,9 @@
 //! - Rows of tables (token embeddings) are read from the file, not from its mapping (`FileBytes::read_at`). A mapping keeps 64 KB and
 //!   more in memory for each row of a few hundred bytes.
 //!
-//! So a decoder with packed matrices reads nothing of the mapping while it runs. Where others cut the file short, packing and lookups give
-//! `Io` and no SIGBUS. If the host closes the file's descriptor, or another file gets its number, Ember notices and reads the mapping.
+//! So a decoder with packed matrices reads nothing of the mapping while it runs. Where another program truncates the file,
+//! packing and lookups give `Io` and no SIGBUS. If the host closes the file's descriptor, or another file gets its number, Ember
+//! notices and reads the mapping.
 //!
 //! # How keys and values lie
 //!

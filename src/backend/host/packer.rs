@@ -1,7 +1,8 @@
-//! Packs matrices ([`crate::quant::packed`]) when all of a model's are known: about in the order of the file, and on all threads.
-//! A mapped file is read, half a megabyte at a time, so that a model does not lie in memory twice, and the system does not
-//! have to map pages for one look at each (three times as long). Vectors that lie between matrices are copied as they are: a system that maps
-//! up to two megabytes around each byte that is touched would bring most of the file into memory for the norms alone.
+//! Packs matrices ([`crate::quant::packed`]) when all of a model's are known: roughly in the order of the file, and on all
+//! threads.
+//! Ember reads a mapped file half a megabyte at a time. So a model does not lie in memory twice, and the system does not map
+//! pages that are read one time (which takes three times as long). Vectors between matrices are copied as they are: some systems
+//! map up to two megabytes around each touched byte, and the norms alone would bring most of the file into memory.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -18,13 +19,13 @@ use crate::quant::pack::{Rows, Transpose};
 use crate::quant::packed::{ALIGN, Packing, ROWS};
 use crate::threads::{Mutex, ThreadPool};
 
-/// Bytes of packed rows that matrices share one allocation for, at least: with large pages, of which each ends in a part
-/// of one, and few enough that not having them can be blamed on a tensor.
+/// Least bytes of packed rows in an allocation that matrices share. Large pages make it fast, and each allocation wastes part of
+/// its last page. It is small enough to blame a failed allocation on a tensor.
 const BLOCK_BYTES: usize = 64 << 20;
-/// Bytes of packed rows in one task, about: so few that what was read for them is still in the second-level cache when it is
-/// packed, and so many that asking the system for it costs little beside.
+/// Approximate bytes of packed rows in one task. What a task reads is still in the second-level cache when it is packed, and a
+/// system call costs little beside the packing.
 const TASK_BYTES: usize = 512 << 10;
-/// How many tasks ahead of the one that is packed the file is fetched from disk.
+/// The file is fetched from disk this many tasks ahead of the one that is packed.
 const TASKS_AHEAD: usize = 32;
 
 /// The groups of one matrix, or a copy of a vector.
@@ -61,7 +62,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Bytes of the result: whole cache lines, so that the next begins with one.
+    /// Bytes of the result: whole cache lines, so that the next result begins at one.
     fn packed_bytes(&self) -> usize {
         match self.packing {
             Some(packing) => self.n_rows.div_ceil(ROWS) * packing.group_bytes(self.n_cols),
@@ -69,7 +70,7 @@ impl Source {
         }
     }
 
-    /// Rows of one task, and bytes of what it makes of them.
+    /// Rows of one task, and bytes of its result.
     fn task(&self) -> (usize, usize) {
         match self.packing.map(|packing| packing.group_bytes(self.n_cols)) {
             Some(group_bytes) => {
@@ -114,7 +115,7 @@ impl Task<'_> {
     }
 }
 
-/// A place for each thread to read into. They are gone when all is packed, so no memory limit counts them.
+/// A buffer for each thread to read into. They are freed when all is packed, so no memory limit counts them.
 struct ReadBuffers {
     n_bytes: usize,
     free: Mutex<Vec<Zeroed<u8>>>,
@@ -138,7 +139,7 @@ impl ReadBuffers {
     }
 }
 
-/// What goes with loading weights.
+/// Options and progress of loading weights.
 #[derive(Debug, Clone, Default)]
 pub struct Loading {
     /// End the packing early. Every task looks at them.
@@ -167,17 +168,17 @@ pub struct Packer {
     sources: Vec<Source>,
     /// See [`crate::kernels::Kernels::transpose`].
     transpose: Transpose,
-    /// How.
+    /// Options and progress.
     pub loading: Loading,
 }
 
 impl Packer {
-    /// One that packs with `transpose`.
+    /// A packer that uses `transpose`.
     pub fn new(transpose: Transpose) -> Packer {
         Packer { sources: Vec::new(), transpose, loading: Loading::default() }
     }
 
-    /// Has `source` packed by the next [`Packer::run`], which puts the result where this says.
+    /// Adds `source` for the next [`Packer::run`], which puts the result into the returned slot.
     pub fn add(&mut self, source: Source) -> Arc<OnceLock<PackedRows>> {
         self.loading.progress.expect(source.range.len() as u64);
         let slot = Arc::clone(&source.slot);
@@ -185,10 +186,10 @@ impl Packer {
         slot
     }
 
-    /// Packs what was added, into memory of `memory`.
+    /// Packs the added sources into memory of `memory`.
     ///
-    /// Errors: `NoMemory` names the tensor that did not fit; those before it are packed. `Cancelled`. `Io` names the
-    /// tensor whose bytes a mapped file has no more.
+    /// Errors: `NoMemory` names the tensor that did not fit; those before it are packed. `Cancelled`. `Io` names the tensor whose
+    /// bytes are no longer in a mapped file.
     pub fn run(&mut self, pool: &mut ThreadPool, memory: &Memory) -> Result<()> {
         self.run_in_blocks(BLOCK_BYTES, pool, memory)
     }
@@ -196,7 +197,7 @@ impl Packer {
     /// As [`Packer::run`]; matrices share an allocation until it has `block_bytes`.
     fn run_in_blocks(&mut self, block_bytes: usize, pool: &mut ThreadPool, memory: &Memory) -> Result<()> {
         let mut sources = std::mem::take(&mut self.sources);
-        // Files in the order in which they came, not that of their addresses: so blocks are the same whenever they are counted.
+        // Files in the order in which they were added, not in that of their addresses: so every count of the blocks is the same.
         let file = |source: &Source| Arc::as_ptr(&source.file).addr();
         let mut places = HashMap::new();
         for source in &sources {
@@ -254,7 +255,7 @@ impl Packer {
             };
             // A slot is filled once: its weight was added once.
             let _ = source.slot.set(PackedRows { block: Arc::clone(&block), range });
-            // Pages that were touched before, by whoever looked at the numbers.
+            // Pages that were touched before, when the numbers were checked.
             source.file.release(source.range.clone());
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! The pass that a backend on the host is in.
+//! The pass that a backend on the host runs.
 #![forbid(unsafe_code)]
 
 use super::Stop;
@@ -43,7 +43,7 @@ impl HostPass {
         })
     }
 
-    /// Becomes `pass`.
+    /// Copies `pass`.
     pub fn begin(&mut self, pass: &Pass<'_>) {
         fn copy<T: Copy>(to: &mut Vec<T>, from: &[T]) {
             to.clear();

@@ -1,5 +1,4 @@
-//! Rotary positions, attention, and how keys and values are stored and moved, held to the definition as the other
-//! operations are.
+//! Rotary positions, attention, and how keys and values are stored and moved, compared with the definition.
 
 use super::*;
 use crate::backend::host::{Part, take};

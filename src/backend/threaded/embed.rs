@@ -1,4 +1,4 @@
-//! The rows of a table: each by one thread, from the file where they are in no memory.
+//! The rows of a table: each by one thread, read from the file where they are not in memory.
 
 use std::sync::OnceLock;
 

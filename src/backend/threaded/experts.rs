@@ -16,32 +16,32 @@ use crate::quant::packed::{self, Ahead};
 use crate::quant::{Dot, Format, Q8Block};
 use crate::threads::DisjointMut;
 
-/// Tasks that each thread gets of a product with chosen experts, about: few, so that each reads long stretches of weights, which
-/// memory delivers much faster than short ones, yet more than one, so that a thread held up elsewhere is helped out.
-/// Other products are shared by [`Shares`](super::shares::Shares).
+/// Approximate tasks that each thread gets of a product with chosen experts. Few, so that each reads long stretches of weights,
+/// which memory delivers much faster than short ones. More than one, so that other threads help one that is held up. Other
+/// products are shared by [`Shares`](super::shares::Shares).
 const TASKS_PER_THREAD: usize = 2;
-/// Vectors that are multiplied with an expert's rows at a time where they are rounded to bytes, and otherwise: about as many bytes.
+/// Vectors rounded to bytes that are multiplied with an expert's rows at a time; of other vectors about as many bytes.
 const AT_ONCE: usize = 32;
 const FEW_AT_ONCE: usize = 8;
 
 /// The slots of a call by their experts.
 #[derive(Default)]
 pub(super) struct Order {
-    /// Those of one expert after those of the one before, each ascending.
+    /// The slots of each expert, ascending, in the order of experts.
     slots: Zeroed<u32>,
-    /// Where each expert's begin.
+    /// Where the slots of each expert begin.
     starts: Zeroed<u32>,
 }
 
 impl Order {
-    /// Allocates space for so many.
+    /// Allocates space for `n_slots` slots and `n_expert` experts.
     pub fn reserve(&mut self, n_slots: usize, n_expert: usize, memory: &Memory) -> Result<()> {
         self.slots = memory.zeroed(n_slots, "the order of experts")?;
         self.starts = memory.zeroed(n_expert, "the order of experts")?;
         Ok(())
     }
 
-    /// Becomes the order of `route`, `[slots, 2]`.
+    /// Sorts the slots of `route`, `[slots, 2]`, by their experts.
     pub fn sort(&mut self, route: &[f32], n_expert: usize) {
         let n_slots = route.len() / 2;
         let (slots, starts) = (&mut self.slots[..n_slots], &mut self.starts[..n_expert]);
@@ -60,7 +60,7 @@ impl Order {
         }
     }
 
-    /// The experts that have any of `n_slots` slots, with theirs.
+    /// The experts that have any of `n_slots` slots, with their slots.
     fn experts(&self, n_slots: usize, n_expert: usize) -> impl Iterator<Item = (usize, &[u32])> {
         let starts = &self.starts[..n_expert];
         let ends = starts[1..].iter().copied().chain([n_slots as u32]);
@@ -112,7 +112,7 @@ pub(super) struct ThreadBuffers<'a> {
 }
 
 impl ThreadBuffers<'_> {
-    /// That of one thread.
+    /// The buffer of one thread.
     ///
     /// # Safety
     /// Nobody else has this thread's buffer at the same time.
@@ -135,7 +135,7 @@ pub(super) struct ThreadBuffer<'a> {
     f32: &'a mut [f32],
 }
 
-/// The vectors of `inputs` in `x`, each of `len` blocks, one after another: copied to `buffer` unless they are so already.
+/// The vectors of `inputs` in `x`, each of `len` blocks, one after another: copied to `buffer` unless they lie so already.
 fn gather<'a, T: Pod + Zeroable>(
     x: &'a [T],
     len: usize,
@@ -153,7 +153,7 @@ fn gather<'a, T: Pod + Zeroable>(
     &buffer[..n * len]
 }
 
-/// A product with the matrices of chosen experts, as its tasks see it.
+/// A product with the matrices of chosen experts, as its tasks read it.
 pub(super) struct Experts<'a> {
     pub kernels: &'static Kernels,
     pub stop: &'a Stop,
@@ -198,7 +198,7 @@ impl Experts<'_> {
         }
     }
 
-    /// Output columns of a row, which belong to the task that calls.
+    /// Output columns of a row, which belong to the calling task.
     #[allow(clippy::mut_from_ref, reason = "see the safety comment")]
     fn columns(&self, row: usize, first: usize, n: usize) -> &mut [f32] {
         let at = row * self.n_rows + first;
@@ -206,7 +206,7 @@ impl Experts<'_> {
         unsafe { self.out.slice(at..at + n) }
     }
 
-    /// Has `products` of the vector of `slot` with rows of `expert` from `first` on.
+    /// Adds `products` of the vector of `slot` with rows of `expert` from `first` on to the output.
     fn put(&self, expert: usize, slot: u32, first: usize, products: &[f32]) {
         let slot = slot as usize;
         let row = if self.reduce { slot / self.n_used } else { slot };
@@ -302,7 +302,7 @@ impl Experts<'_> {
         }
     }
 
-    /// Packed rows of an expert, whose groups they are.
+    /// The products with packed rows of an expert, in `groups`.
     fn packed<B>(&self, expert: usize, slots: &[u32], groups: &Groups<'_, B>, x: &[B], rows: Range<usize>) {
         let put = |group: usize, t: usize, products: &[[f32; packed::ROWS]]| {
             let first = rows.start + group * packed::ROWS;
@@ -337,13 +337,13 @@ impl ThreadedBackend {
         self.prepare([w].into_iter(), args.x, if args.reduce { n_slots } else { args.n });
         self.course.leave();
         let route = &args.route[..2 * n_slots];
-        // What chose the experts may have been left out.
+        // The pass may have ended before experts were chosen.
         if self.pass.stop.says_so() {
             return;
         }
         self.order.sort(route, args.n_expert);
         let n_rows = w.n_rows / args.n_expert;
-        // A whole number of packed groups.
+        // A multiple of the rows of a packed group.
         let even = n_rows.div_ceil(n_threads * TASKS_PER_THREAD);
         let rows_per_task = even.max(1).next_multiple_of(packed::ROWS);
         let experts = Experts {
@@ -392,7 +392,7 @@ mod tests {
     const N_USED: usize = 3;
     const N_COLS: usize = 256;
 
-    /// One expert is everyone's, one nobody's; the others are one row's or some rows'.
+    /// One expert is chosen by all rows, one by none; the others by one row or some rows.
     fn route(row: usize) -> [f32; 2 * N_USED] {
         let first = if row == 11 { 1 } else { 2 };
         [5.0, 0.5, first as f32, 0.25, [3.0, 4.0, 6.0][row % 3], 0.125 + row as f32]

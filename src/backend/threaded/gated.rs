@@ -1,5 +1,5 @@
-//! The first half of a gated feed-forward block as one job: a task multiplies the same rows of both weights, applies the activation
-//! to what came out and rounds it. So these numbers stay with the thread that made them, and nobody waits in between.
+//! The first half of a gated feed-forward block as one job: a task multiplies the same rows of both weights, applies the
+//! activation to the products and rounds them. So the numbers stay in the cache of one thread, and no thread waits in between.
 
 use super::products::{Inputs, Target};
 use super::shares::Shares;
@@ -53,13 +53,13 @@ pub(super) fn run(b: &mut ThreadedBackend, args: GatedMatmul<'_, ThreadedBackend
             }
             for t in vectors {
                 let columns = t * n_rows + rows.start..t * n_rows + rows.end;
-                // SAFETY: each output column belongs to one task, and what it multiplied is no longer borrowed.
+                // SAFETY: each output column belongs to one task, and its products are no longer borrowed.
                 let [gate, up] =
                     targets.each_ref().map(|target| unsafe { target.out.slice(columns.clone()) });
                 act_mul(gate, up);
                 if rounds {
                     let these = columns.start / Q8Block::LEN..columns.end / Q8Block::LEN;
-                    // SAFETY: as of the columns, of which a task has whole blocks.
+                    // SAFETY: as for the columns, of which a task has whole blocks.
                     quantize(gate, unsafe { blocks.slice(these) });
                 }
             }
@@ -94,7 +94,7 @@ mod tests {
         let x = &buffer(b, &noise(n * 256, 4));
         let [mut out, mut scratch] = [0, 1].map(|_| b.alloc(n * n_rows).expect("memory"));
         let mut result = b.alloc(n * 40).expect("memory");
-        // A backend may round while it computes once it knows that products want it.
+        // A backend may round while it computes, once it knows that products need rounded rows.
         b.matmul(&out, 1, Product { weight: &down, out: &mut result });
         if at_once {
             let (gate, up, out, scratch) = (&gate, &up, &mut out, &mut scratch);
@@ -120,7 +120,7 @@ mod tests {
         ];
         if !cfg!(miri) {
             cases.push((q4, 65, 288, Activation::Silu));
-            // Of different kinds: one has its rows packed each time they are multiplied, where they are not packed before.
+            // Different kinds: one weight has its rows packed for each product, since they are not packed before.
             cases.push(([Format::Q6_K, Format::F16], 257, 96, Activation::Silu));
             cases.push(([Format::F32, Format::Q4_1], 129, 96, Activation::Gelu));
         }

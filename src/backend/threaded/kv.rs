@@ -1,4 +1,4 @@
-//! Keys and values into the cache, by several threads where there are many.
+//! Writes keys and values into the cache, with several threads where there are many.
 
 use super::super::host::{HostKv, HostPass, Part, put, rotate_head, take};
 use super::super::{KvAppend, KvRows, Rotation};
@@ -30,8 +30,8 @@ pub(super) fn append(
     }
 }
 
-/// Stores new rows. A task takes rows that have pages of their own, since a key has a line of memory for each component, which
-/// come one after the other; or else the keys or the values of one head in some of the pages.
+/// Stores new rows. A key has a cache line for each component, one after the other. So a task takes rows with pages of their own;
+/// otherwise it takes the keys or the values of one head in some of the pages.
 fn store(
     kernels: &Kernels,
     pool: &mut ThreadPool,
@@ -88,7 +88,7 @@ fn have_pages_of_their_own(slots: &[u32]) -> bool {
     slots.len() <= MOST_ROWS && (0..slots.len()).all(differs)
 }
 
-/// Moves rows. A task takes the keys or the values of one head, whose rows must move one after another.
+/// Moves rows. A task takes the keys or the values of one head, whose rows must move in order.
 fn relocate(
     kernels: &Kernels,
     pool: &mut ThreadPool,
