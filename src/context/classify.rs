@@ -15,20 +15,20 @@ use crate::tokenizer::Encoder;
 /// How texts are scored.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ScoreOptions {
-    /// What is done to the head's outputs; `None`: what the model's source says.
+    /// The function applied to the head's outputs; `None`: the one that the model's source names.
     pub activation: Option<ScoreActivation>,
-    /// Take of a text that is too long what fits, instead of refusing it; of a pair, of its document.
+    /// Cut a text that is too long to what fits, instead of refusing it; of a pair, the document.
     pub truncate: bool,
-    /// Of a decoder that scores pairs the prompt with `{query}` and `{document}`; empty: the model's.
+    /// For a decoder that scores pairs, the prompt with `{query}` and `{document}`; empty: the model's.
     pub template: String,
-    /// Score pairs by the logits of the tokens "yes" and "no", of a model without a head.
+    /// Score pairs by the logits of the tokens "yes" and "no", in a model without a head.
     pub yes_no: bool,
 }
 
 /// The answers that such a prompt asks for.
 const ANSWERS: [&str; 2] = ["yes", "no"];
 
-/// A prompt cut at its places: before, between and after query and document.
+/// A prompt cut at its placeholders: before, between and after query and document.
 struct Template<'t> {
     before: &'t str,
     between: &'t str,
@@ -70,7 +70,7 @@ impl<'t> Template<'t> {
         let Some(most) = most.filter(|&most| tokens.len() > most && !self.document_first) else {
             return Ok(tokens);
         };
-        // What follows the document begins with a control token, so that it has the same tokens alone.
+        // The text after the document begins with a control token, so it has the same tokens alone.
         let after = tokenizer.encode_parts(&[(self.after, true)])?;
         tokens.truncate(most.saturating_sub(after.len()));
         tokens.extend(after);
@@ -161,7 +161,7 @@ impl Context {
         }
     }
 
-    /// Whether a model without a head is Qwen's reranker, which nothing in its files but their names says.
+    /// Whether a model without a head is Qwen's reranker. Only the names in its files say so.
     fn is_reranker_by_name(&self) -> bool {
         let model = &self.model;
         let name = model.gguf().metadata().str("general.name").ok().flatten().unwrap_or_default();
@@ -173,7 +173,7 @@ impl Context {
     /// The head that gives the logits of "yes" and "no".
     fn answers(&self) -> Result<TextHead> {
         let (model, info) = (&self.model, self.model.info());
-        // Others may change logits after the product.
+        // Other models may change logits after the product.
         if info.reranker_prompt().is_none() || !info.has_logits {
             return Err(Error::Unsupported(format!(
                 "{}: scores by \"yes\" and \"no\" are supported for Qwen3, found the architecture {:?}",

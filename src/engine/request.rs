@@ -1,4 +1,4 @@
-//! One generation as its owner sees it.
+//! One generation for its owner.
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -19,8 +19,8 @@ pub type EventCallback = Box<dyn FnMut(&Event<'_>) -> ControlFlow<()> + Send>;
 pub enum Sink {
     /// They are kept until [`Request::next`] takes them.
     Pull,
-    /// To this, on the thread that does the step; `Break` ends the request, and no more events come. The last event says why
-    /// it ended; [`FinishReason::Failed`]: [`Request::error`] says what of.
+    /// To this, on the thread that does the step; `Break` ends the request, and no more events come. The last event says why it
+    /// ended; for [`FinishReason::Failed`], [`Request::error`] gives the error.
     Callback(EventCallback),
 }
 
@@ -65,9 +65,9 @@ impl OwnedEvent {
     }
 }
 
-/// What the engine and the owner know of a request.
+/// The state that the engine and the owner share.
 pub(super) struct State {
-    /// The owner's switch, and the one of the request's options.
+    /// The owner's cancel token, and that of the request's options.
     pub(super) cancel: Asker,
     reported: Mutex<Reported>,
     /// Notified when `reported` has something new.
@@ -84,7 +84,7 @@ struct Reported {
     error: Option<Error>,
     /// Whether its end was reported: its callback is not called any more.
     is_over: bool,
-    /// How often an owner who waited was called to do the steps.
+    /// How often a waiting owner was called to do the steps.
     n_calls: u64,
 }
 
@@ -103,8 +103,8 @@ impl State {
         self.reported.lock_or_give_up().is_none()
     }
 
-    /// What was reported to the owner, for the owner; `InvalidArgument` in a child process made by `fork` where a thread of the parent's
-    /// was reading it then.
+    /// What was reported to the owner. `InvalidArgument` in a child process made by `fork` where a thread of the parent was
+    /// reading it then.
     fn reported(&self) -> Result<MutexGuard<'_, Reported>> {
         if self.process == threads::process() {
             return Ok(self.reported.lock());
@@ -160,7 +160,7 @@ impl State {
         self.reported.lock().n_calls
     }
 
-    /// Wakes the owner, if he waits.
+    /// Wakes the owner, if it waits.
     pub(super) fn call(&self) {
         self.reported.lock().n_calls += 1;
         self.news.notify_all();
@@ -183,8 +183,8 @@ impl State {
     }
 }
 
-/// A request that was submitted. Dropping it cancels it, if it has not ended. It keeps neither its engine's
-/// work nor its cache: when the engine is closed, the request ends.
+/// A submitted request. Dropping it cancels it, if it has not ended. It does not keep its engine alive: when the engine is
+/// closed, the request ends.
 pub struct Request {
     shared: Arc<Shared>,
     state: Arc<State>,
@@ -195,12 +195,12 @@ impl Request {
         Request { shared, state }
     }
 
-    /// The next event of a request with [`Sink::Pull`], for which this waits up to `patience`; `None`: there is none yet.
-    /// While it waits and no other thread does the engine's steps, it does them; a patience of 0 does none. After the last
-    /// event, that one comes again, without text.
+    /// The next event of a request with [`Sink::Pull`]. Waits for it up to `patience`; `None`: there is none yet. While it waits
+    /// and no other thread does the engine's steps, this call does them; a patience of 0 does none. After the last event, that
+    /// one comes again, without text.
     ///
     /// Errors: what the request ended with, after all its events, again and again; `Busy` in a callback of the step under way,
-    /// which could wait for ever; `InvalidArgument` in a child process made by `fork` for a request of an engine that has
+    /// where it could wait for ever; `InvalidArgument` in a child process made by `fork` for a request of an engine that has
     /// threads.
     pub fn next(&self, patience: Duration) -> Result<Option<OwnedEvent>> {
         let until = Instant::now().checked_add(patience);
@@ -241,15 +241,15 @@ impl Request {
         }
     }
 
-    /// Ends the request with the engine's next step. One under way is left undone if it is for none but cancelled requests. Any
-    /// thread.
+    /// Ends the request with the engine's next step. A step under way for none but cancelled requests ends early. Any thread may
+    /// call it.
     pub fn cancel(&self) {
         self.state.cancel.iter().flatten().take(1).for_each(CancelToken::cancel);
     }
 
     /// What was done so far.
     ///
-    /// Errors: `InvalidArgument` in a child process made by `fork` while a thread of the parent's asked, too.
+    /// Errors: `InvalidArgument` in a child process made by `fork` while a thread of the parent called this too.
     pub fn usage(&self) -> Result<Usage> {
         Ok(self.state.reported()?.usage)
     }
