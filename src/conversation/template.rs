@@ -1,4 +1,4 @@
-//! The chat template of a model, with all that it is rendered with.
+//! The chat template of a model, with its inputs.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub struct Template {
     guard: Option<Guard>,
 }
 
-/// The token that has some role.
+/// The token of a role.
 type RoleOf = fn(&Tokenizer) -> Option<u32>;
 
 impl Template {
@@ -69,13 +69,14 @@ impl Template {
         self
     }
 
-    /// How replies to its prompts are written.
+    /// The format of replies to its prompts.
     pub fn reply_format(&self) -> ReplyFormat {
         ReplyFormat::of_parsed(&self.compiled, &self.source)
     }
 
-    /// The constraint of a reply to `prompt` that may call tools: that its calls follow the tools' schemas, or that there is one. `None`
-    /// where nothing is to be constrained. Errors: those of [`CallConstraints::new`], and `InvalidArgument` for tools that are none.
+    /// The constraint of a reply to `prompt` that may call tools: that its calls follow the tools' schemas, or that there is one.
+    /// `None` where nothing is constrained. Errors: those of [`CallConstraints::new`], and `InvalidArgument` for tools that are
+    /// no tools.
     pub fn call_constraint(
         &self,
         model: &Arc<LoadedModel>,
@@ -91,7 +92,7 @@ impl Template {
         Ok(constraints.of(is_thinking).cloned())
     }
 
-    /// What it writes for these messages. Without a guard, texts of messages that spell control tokens are as good as the template's own.
+    /// The prompt for these messages. Without a guard, texts of messages that spell control tokens count as the template's own.
     /// Errors: those of [`ChatTemplate::render`], `NoMemory`.
     pub fn render(
         &self,
@@ -101,7 +102,7 @@ impl Template {
     ) -> Result<Rendered> {
         let more = [&input.tools, &input.variables].into_iter().flatten();
         let n_bytes = more.fold(memory_needed(messages), |sum, json| sum.saturating_add(memory_needed(json)));
-        // With a guard all texts are there twice.
+        // With a guard there are two copies of all texts.
         let n_copies = if self.guard.is_some() { 2 } else { 1 };
         expect_room(n_bytes.saturating_mul(n_copies), "a conversation of this length")?;
         let input = ChatInput { special_tokens: self.special_tokens.clone(), ..input };

@@ -31,7 +31,7 @@ struct Completion {
 /// Several completions under way: [`Completions::next`] gives their events, a token of each in turn.
 ///
 /// Completion `i` is in sequence `seq + i` of the context. Between two events the context is free for other work, as with a
-/// [`Generator`]; what takes the logits away costs another run of the last tokens.
+/// [`Generator`]. Calls that drop the logits cost another run of the last tokens.
 ///
 /// A step allocates nothing once the first one is done, unless a text outgrows its capacity.
 pub struct Completions {
@@ -40,7 +40,7 @@ pub struct Completions {
     has_prompt: bool,
     /// Whether the step that was to run was cancelled.
     is_cancelled: bool,
-    /// Whose event comes next, and whether it had one since the last step.
+    /// The completion whose event comes next, and whether it had one since the last step.
     turn: usize,
     has_reported: bool,
     ids: Vec<u32>,
@@ -49,10 +49,11 @@ pub struct Completions {
 }
 
 impl Completions {
-    /// Prepares `n` completions of `prompt`, which runs with the first event. The prompt is the whole of the text: what sequence
-    /// `options.seq` begins with already is not run again (`reuse_prefix`), and the `n - 1` sequences after it get what they need
-    /// from it. Each completion has a sampler of its own, with the stages and the past of `sampler`: the first one's goes on
-    /// as `sampler` would, that of completion `i` has the seed `sampler.seed() + i`. `lookup` and `draft` are left out, since they change no text.
+    /// Prepares `n` completions of `prompt`, which runs with the first event. The prompt is the whole of the text: the prefix
+    /// that sequence `options.seq` already holds does not run again (`reuse_prefix`), and the `n - 1` sequences after it share
+    /// what they need. Each completion has a sampler of its own, with the stages and the past of `sampler`: the first one's
+    /// continues as `sampler` would, that of completion `i` has the seed `sampler.seed() + i`. `lookup` and `draft` are left out,
+    /// since they change no text.
     ///
     /// Errors: as [`Generator::new`], and `InvalidArgument` for no completions, or more than the context has sequences for;
     /// `Unsupported` for `shift`.
@@ -85,7 +86,7 @@ impl Completions {
         check_length(ids.len(), n_ctx, holder)?;
         let mut list = with_capacity(n, "completions")?;
         let text = || String::with_capacity(options.max_tokens.saturating_mul(8).min(MOST_CAPACITY));
-        // A token may have ended the encoding of the prompt already.
+        // A cancel token may have ended the encoding of the prompt already.
         let is_cancelled = generator.usage().finish.is_some();
         list.push(Completion {
             generator,
@@ -121,9 +122,9 @@ impl Completions {
     }
 
     /// The next event and whose it is; `None` when all have ended.
-    ///
-    /// Errors leave all as it was, and the call can be tried again: `ContextFull` when the prompt does not fit, or no page is left;
-    /// `InvalidArgument` when a sequence was changed by somebody else; what decoding and sampling report. A cancel token gives
+    /// Errors leave all as it was, and the call can be tried again: `ContextFull` when the prompt does not fit, or no page is
+    /// left; `InvalidArgument` when other code changed a sequence; what decoding and sampling report. A cancel token gives no
+    /// error but the end of each.
     /// no error but the end of each.
     pub fn next(&mut self, context: &mut Context) -> Result<Option<(usize, Event<'_>)>> {
         let Some(choice) = self.ready(context)? else { return Ok(None) };
@@ -142,7 +143,7 @@ impl Completions {
         Ok(Some((*turn, event)))
     }
 
-    /// Runs what the next event needs. Returns by what its token is chosen; `None` when all have ended.
+    /// Runs what the next event needs. Returns how its token is chosen; `None` when all have ended.
     fn ready(&mut self, context: &mut Context) -> Result<Option<Choice>> {
         loop {
             if self.turn == self.list.len() {
@@ -181,7 +182,7 @@ impl Completions {
         }
     }
 
-    /// Runs the prompt, or what those completions lack whose events come next.
+    /// Runs the prompt, or the missing tokens of the completions whose events come next.
     fn run(&mut self, context: &mut Context) -> Result<()> {
         Watch::new(self.cancel.as_ref(), None).check()?;
         if !self.has_prompt {
@@ -224,19 +225,19 @@ impl Completions {
         Ok(())
     }
 
-    /// All that the completions `range` lacked was run since `begin`.
+    /// The missing tokens of the completions `range` have run since `begin`.
     fn fed(&mut self, range: Range<usize>, begin: Instant) {
         for Completion { generator, .. } in &mut self.list[range] {
             generator.fed(generator.feed().len(), begin.elapsed());
         }
     }
 
-    /// What completion `i` did so far. Each has the time of the steps that it was part of.
+    /// The counters of completion `i`. Each has the time of the steps that it was part of.
     pub fn usage(&self, i: usize) -> Result<Usage> {
         self.at(i).map(|completion| completion.generator.usage())
     }
 
-    /// The text of completion `i` so far, that of all its events.
+    /// The text of completion `i` so far, of all its events.
     pub fn text(&self, i: usize) -> Result<&str> {
         self.at(i).map(|completion| &completion.text[..])
     }
@@ -248,7 +249,7 @@ impl Completions {
     }
 
     /// The completions from the likeliest to the least likely, by the mean log-probability of their tokens
-    /// ([`Usage::mean_logprob`]); those that are equally likely in order.
+    /// ([`Usage::mean_logprob`]); equally likely ones in order.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] while one has not ended, and where no log-probabilities were asked for.

@@ -65,7 +65,7 @@ impl Sequences {
             let from = group.held_after_shift(old, len, keep, drop).ok_or_else(|| {
                 cannot_shift(&format!("sequence {seq} of {len} tokens"), keep, drop, group.needed(len))
             })?;
-            // What moves of a sequence whose first tokens were given back.
+            // The tokens that move, where the first ones of the sequence were given back.
             let moved = end.max(old)..len;
             let moves = Moves { copy: None, from: reserved(moved.len())?, to: reserved(moved.len())? };
             // Where no token in front stays, whole forgotten pages leave the table, and later pages move up.

@@ -1,4 +1,4 @@
-//! How a generation begins.
+//! The beginning of a generation.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use crate::model::LoadedModel;
 impl Generator {
     /// Prepares the continuation of sequence `options.seq` of `context` by `prompt`, which runs with the first step.
     ///
-    /// An empty prompt continues right where the last decoding ended. With `reuse_prefix` the prompt is the whole of
-    /// what the sequence shall hold.
+    /// An empty prompt continues right where the last decoding ended. With `reuse_prefix` the prompt is all that the sequence
+    /// shall hold.
     ///
     /// Errors: `InvalidArgument` when there is nothing to continue, for a token or sequence out of range or an empty
     /// stop string, and for numbers of `shift`, `lookup` and `draft` that do not fit; `Unsupported` for an encoder, for text or
@@ -45,8 +45,7 @@ impl Generator {
         Ok(generator)
     }
 
-    /// As [`Generator::new`] with `reuse_prefix`, for a context of `n_ctx` that is not at hand: [`Generator::resume`] says
-    /// where it goes on.
+    /// As [`Generator::new`] with `reuse_prefix`, for any context of `n_ctx`: [`Generator::resume`] names it.
     pub fn anywhere(
         model: &Arc<LoadedModel>,
         n_ctx: usize,
@@ -66,7 +65,7 @@ impl Generator {
         Generator::continuing(model, &[], n_ctx, prompt, &options, watch)
     }
 
-    /// A generator for a sequence that holds `past`. Where `watch` ends it while it reads the prompt, it has ended.
+    /// A generator for a sequence that holds `past`. If `watch` cancels the encoding of the prompt, the generator has ended.
     fn continuing(
         model: &Arc<LoadedModel>,
         past: &[u32],

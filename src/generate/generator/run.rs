@@ -1,4 +1,4 @@
-//! What a step runs: the prompt, then token by token, or a token with draft tokens in one batch.
+//! The tokens of a step: the prompt, then token by token, or a token with draft tokens in one batch.
 #![forbid(unsafe_code)]
 
 use std::time::Instant;
@@ -12,7 +12,7 @@ use crate::memory::{filled, with_capacity};
 use crate::model::LoadedModel;
 use crate::sampler::Sampler;
 
-/// Most tokens to come that a generator has space for from the beginning.
+/// Most further tokens that a generator has capacity for from the beginning.
 const MOST_AHEAD: usize = 1 << 20;
 
 impl Generator {
@@ -40,8 +40,8 @@ impl Generator {
         Ok(())
     }
 
-    /// Has the last token run again where it was run and other work has taken its logits away since. `InvalidArgument` when the
-    /// sequence was changed by somebody else.
+    /// Runs the last token again where other calls have dropped its logits. `InvalidArgument` when other code changed the
+    /// sequence.
     pub(in crate::generate) fn find_logits(&mut self, context: &mut Context) -> Result<()> {
         let seq = self.options.seq;
         self.check_sequence(context)?;
@@ -91,7 +91,7 @@ impl Generator {
         }
     }
 
-    /// The token lay ready.
+    /// The token lay ready: a draft was accepted.
     fn came_true(&mut self) {
         if self.n_forced_ahead > 0 {
             self.n_forced_ahead -= 1;
