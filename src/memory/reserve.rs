@@ -1,11 +1,11 @@
-//! What is left when the system has no more memory.
+//! A reserve for when the system has no more memory.
 //!
-//! Rust ends the process when a small allocation fails: a `Vec` that grows, a `Box`, a map. A host shall live on, so the
-//! C library's allocator is [`Reserve`]: it passes everything on to another one, and when that has nothing it takes from a
-//! few megabytes of its own, which cost nothing until then. What is being done goes on with that as far as the next place
-//! that may fail ([`check`]), and ends there with `NoMemory`; what it had made is dropped, and the reserve is whole again.
+//! Rust ends the process when a small allocation fails: a `Vec` that grows, a `Box`, a map. A host must survive that, so the C
+//! library's allocator is [`Reserve`]. It passes calls on to another allocator. When that one fails, it takes from a few
+//! megabytes of its own, which cost nothing until then. The call under way continues with them to the next place that may fail
+//! ([`check`]), and ends there with `NoMemory`. What it had made is dropped, and the reserve is whole again.
 //!
-//! Large buffers do not come from it: they may fail where they are asked for ([`fallible`]).
+//! Large buffers do not come from it: their allocation may fail ([`fallible`]).
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::{Cell, UnsafeCell};
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 
 use crate::error::{Error, Result};
 
-/// Bytes of the reserve; few where Miri looks at each search through its units.
+/// Bytes of the reserve; fewer under Miri, which interprets each search through its units.
 const N_BYTES: usize = if cfg!(miri) { 1 << 18 } else { 32 << 20 };
 /// Bytes that are handed out together, and their alignment.
 const UNIT: usize = 64;
@@ -23,7 +23,7 @@ const N_UNITS: usize = N_BYTES / UNIT;
 /// Units that one word of the table covers.
 const PER_WORD: usize = u64::BITS as usize;
 
-/// How often a reserve was drawn upon in this process.
+/// How many times a reserve was drawn upon in this process.
 static DRAWN: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
@@ -45,7 +45,7 @@ pub fn mark() -> Mark {
     Mark(DRAWN.load(SeqCst))
 }
 
-/// `NoMemory` when the reserve had to be drawn upon since `mark`, by whatever thread: there is no memory, then.
+/// `NoMemory` when any thread had to draw upon the reserve since `mark`: then there is no memory.
 pub fn check(mark: Mark) -> Result<()> {
     match mark.0 == DRAWN.load(SeqCst) {
         true => Ok(()),
@@ -53,7 +53,7 @@ pub fn check(mark: Mark) -> Result<()> {
     }
 }
 
-/// Runs `allocate`, whose caller can do with a failure: nothing is taken from the reserve for it.
+/// Runs `allocate`, whose caller handles a failure: it takes nothing from the reserve.
 pub fn fallible<T>(allocate: impl FnOnce() -> T) -> T {
     let before = MAY_FAIL.replace(true);
     let result = allocate();
@@ -61,8 +61,8 @@ pub fn fallible<T>(allocate: impl FnOnce() -> T) -> T {
     result
 }
 
-/// `NoMemory` when the system has not `n_bytes` more: what is about to be done with `what` will need so many in pieces of which
-/// each may be more than the reserve has, and none of which may fail. Little is not looked for: the reserve has that.
+/// `NoMemory` when the system has not `n_bytes` more. The coming work on `what` allocates that much in pieces that must not fail,
+/// and any of which may exceed the reserve. Small amounts are not checked: the reserve covers them.
 pub fn expect_room(n_bytes: usize, what: &str) -> Result<()> {
     if n_bytes <= N_BYTES / 4 {
         return Ok(());
@@ -73,7 +73,7 @@ pub fn expect_room(n_bytes: usize, what: &str) -> Result<()> {
     })
 }
 
-/// An empty list with capacity for `n` elements, of which nothing comes from the reserve; `NoMemory` that names `what`.
+/// An empty list with capacity for `n` elements, without drawing upon the reserve; `NoMemory` names `what`.
 pub fn with_capacity<T>(n: usize, what: &str) -> Result<Vec<T>> {
     let mut list = Vec::new();
     let size = size_of::<T>();
@@ -106,7 +106,7 @@ pub fn copied_text(text: &str, what: &str) -> Result<String> {
     Ok(copy)
 }
 
-/// A list of what `elements` gives, `n` at most, likewise; the first error that there is among them.
+/// A list of the elements of an iterator, `n` at most, likewise; or the first error among them.
 pub fn collected<T>(n: usize, what: &str, elements: impl Iterator<Item = Result<T>>) -> Result<Vec<T>> {
     let mut list = with_capacity(n, what)?;
     for element in elements.take(n) {
@@ -115,7 +115,7 @@ pub fn collected<T>(n: usize, what: &str, elements: impl Iterator<Item = Result<
     Ok(list)
 }
 
-/// Appends to a list, which grows likewise.
+/// Appends to a list, whose growth is checked likewise.
 pub fn append<T>(list: &mut Vec<T>, element: T, what: &str) -> Result<()> {
     if list.len() == list.capacity() {
         let (n, size) = (list.len(), size_of::<T>());
@@ -127,7 +127,7 @@ pub fn append<T>(list: &mut Vec<T>, element: T, what: &str) -> Result<()> {
     Ok(())
 }
 
-/// An allocator that has some memory left when `inner` has none. For the allocator of a process, or of a library:
+/// An allocator with a reserve for when `inner` fails. For the allocator of a process, or of a library:
 ///
 /// ```
 /// use std::alloc::System;
@@ -137,13 +137,13 @@ pub fn append<T>(list: &mut Vec<T>, element: T, what: &str) -> Result<()> {
 /// ```
 pub struct Reserve<A> {
     inner: A,
-    /// Held by whoever looks at `taken`.
+    /// Held while a thread reads or changes `taken`.
     lock: AtomicBool,
     /// A bit for each unit that is taken.
     taken: [AtomicU64; N_UNITS / PER_WORD],
     /// Where the next search begins: the first word that may have a free unit.
     first: AtomicUsize,
-    /// Untouched, and so no memory of the system's, until it is needed.
+    /// Untouched, so no memory of the system, until it is needed.
     units: UnsafeCell<MaybeUninit<Units>>,
 }
 
@@ -154,7 +154,7 @@ struct Units([u8; N_BYTES]);
 unsafe impl<A: Sync> Sync for Reserve<A> {}
 
 impl<A> Reserve<A> {
-    /// One over `inner`.
+    /// A reserve over `inner`.
     pub const fn new(inner: A) -> Reserve<A> {
         Reserve {
             inner,
@@ -243,8 +243,8 @@ impl<A> Reserve<A> {
     }
 }
 
-// SAFETY: a block is either one of `inner`, of which the calls are passed on, or some units that nobody else has, at a
-// multiple of their alignment; which of the two its address says. Nothing here unwinds.
+// SAFETY: a block is either one of `inner`, to which its calls are passed on, or some units that nobody else has, at a multiple
+// of their alignment; its address says which of the two. Nothing here unwinds.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Reserve<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise is the one that this call asks for.
@@ -306,7 +306,7 @@ mod tests {
 
     use super::*;
 
-    /// Has nothing.
+    /// Always fails.
     struct Empty;
 
     // SAFETY: it never gives a block.

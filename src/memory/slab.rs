@@ -1,6 +1,6 @@
-//! Memory of the system's that the small buffers of a [`Memory`](super::Memory) share, so that what a context takes is the system's again when the
-//! context is gone. The allocator of the C library would keep it: what it has given back to itself in between of what is still in
-//! use, and, once a large block was freed, up to 64 MB at a time and for each thread.
+//! System memory that the small buffers of a [`Memory`](super::Memory) share, so that a context's memory goes back to the system
+//! when the context is gone. The allocator of the C library would keep it: freed blocks between others in use, and, once a large
+//! block was freed, up to 64 MB at a time and for each thread.
 
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
@@ -9,10 +9,10 @@ use memmap2::MmapMut;
 
 /// Bytes of a slab: address space, and memory only as far as it is used.
 const SLAB_BYTES: usize = 512 << 10;
-/// From how many bytes on a buffer has a mapping of its own.
+/// A buffer of at least this many bytes has a mapping of its own.
 pub(super) const MAPPED_BYTES: usize = SLAB_BYTES / 4;
 
-/// Some pages, which go back to the system with the last buffer in them.
+/// Some pages, which go back to the system when their last buffer is freed.
 pub(super) struct Slab {
     start: NonNull<u8>,
     _map: MmapMut,
@@ -28,8 +28,8 @@ unsafe impl Sync for Slab {}
 pub(super) struct Slabs(Mutex<Option<(Arc<Slab>, usize)>>);
 
 impl Slabs {
-    /// `size` zeros that nobody had before, at a multiple of `align`, and what they are part of. `None` where the system has no
-    /// such mappings, has no memory left, or another thread asks at this moment (perhaps one that `fork` left behind).
+    /// `size` untouched zeros at a multiple of `align`, and their slab. `None` where the system has no such mappings, has no
+    /// memory left, or another thread is in this call (perhaps one that `fork` left behind).
     pub(super) fn take(&self, size: usize, align: usize) -> Option<(Arc<Slab>, NonNull<u8>)> {
         if size > SLAB_BYTES {
             return None;

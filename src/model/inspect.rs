@@ -1,11 +1,11 @@
-//! What the header of a model says, as JSON.
+//! The header of a model as JSON.
 #![forbid(unsafe_code)]
 
 use std::path::Path;
 
 use crate::error::{Error, Result};
 
-/// A JSON object on the model at `path`: what kind it is, how large, all its keys, and whether it can be loaded.
+/// A JSON object about the model at `path`: what kind it is, how large, all its keys, and whether it can be loaded.
 ///
 /// Errors: those of reading the header; `Unsupported` in a build without JSON.
 #[cfg(not(any(feature = "chat", feature = "hf")))]
@@ -35,7 +35,7 @@ mod with_json {
     /// So are strings up to this length, in bytes: chat templates have some ten thousand.
     const SHORT_TEXT: usize = 1 << 16;
 
-    /// A JSON object on the model at `path`: what kind it is, how large, all its keys, and whether it can be loaded.
+    /// A JSON object about the model at `path`: what kind it is, how large, all its keys, and whether it can be loaded.
     ///
     /// Errors: those of reading the header.
     pub fn inspect(path: &Path) -> Result<String> {
@@ -64,10 +64,10 @@ mod with_json {
             .map_err(|e| Error::Internal(format!("JSON that cannot be written: {e}")))
     }
 
-    /// Bytes of memory that describing may take for each byte of a text: its copy, as JSON up to six bytes for each, and that
-    /// once more while the JSON grows.
+    /// Bytes of memory that describing may take for each byte of a text: its copy, up to six bytes of JSON, and as much again
+    /// while the JSON grows.
     const MEMORY_PER_BYTE: usize = 24;
-    /// The same for what is no text.
+    /// The same for other values.
     const MEMORY_PER_VALUE: usize = 128;
 
     /// Bytes of memory that describing a value may take.
@@ -92,7 +92,7 @@ mod with_json {
         MEMORY_PER_VALUE + if n_bytes <= SHORT_TEXT { MEMORY_PER_BYTE * n_bytes } else { 0 }
     }
 
-    /// What a folder has in files of its own.
+    /// The keys of a folder from its own files.
     #[cfg(feature = "hf")]
     fn look_beside(path: &Path, object: &mut Map<String, Json>) {
         let (tokenizer, template) = crate::hf::look_beside(path);

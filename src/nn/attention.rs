@@ -16,11 +16,11 @@ use crate::kernels::RopeStyle;
 pub struct RopeParams {
     /// Angle per position of each rotated pair.
     pub inv_freq: Vec<f32>,
-    /// Factor on what was rotated; 1 but for YaRN and LongRoPE.
+    /// Factor on rotated elements; 1 except for YaRN and LongRoPE.
     pub magnitude: f32,
     /// Which elements form a pair.
     pub style: RopeStyle,
-    /// What takes the place of `inv_freq` in contexts of more than so many positions (LongRoPE).
+    /// Replaces `inv_freq` in contexts of more than this many positions (LongRoPE).
     pub long: Option<(usize, Vec<f32>)>,
 }
 
@@ -42,8 +42,8 @@ pub struct BackRotation {
 }
 
 impl BackRotation {
-    /// The rotation that makes of a key at some position the same key `by` positions earlier, in a context of `n_ctx`
-    /// positions. The key's length is not touched: [`RopeParams::magnitude`] is in it already.
+    /// The rotation that moves a key `by` positions earlier, in a context of `n_ctx` positions. The key's length stays: it
+    /// already includes [`RopeParams::magnitude`].
     fn new(rope: &RopeParams, by: usize, n_ctx: usize) -> BackRotation {
         let angles = rope.inv_freq(n_ctx).iter().map(|&f| libm::sincos(by as f64 * f64::from(f)));
         let (sin, cos) = angles.map(|(sin, cos)| (-sin as f32, cos as f32)).unzip();
@@ -60,9 +60,9 @@ pub struct AttentionParams {
     pub n_head_kv: usize,
     /// Length of a head.
     pub head_dim: usize,
-    /// Length of a head's value, where it is another.
+    /// Length of a head's value, where it differs.
     pub v_dim: Option<usize>,
-    /// Where a value begins in its key, where it is a part of that.
+    /// Where a value begins in its key, where it is a part of the key.
     pub v_at: Option<usize>,
     /// `None` for learned positions and layers without any.
     pub rope: Option<RopeParams>,
@@ -72,9 +72,10 @@ pub struct AttentionParams {
     pub sees: Sees,
     /// Whether a token sees only those before it.
     pub causal: bool,
-    /// A token sees only its last `window` positions, its own included, and where it is not causal as many from its own on.
+    /// A token sees only its last `window` positions, its own included. Where attention is not causal, it sees as many from its
+    /// own on.
     pub window: Option<usize>,
-    /// Whether it sees only those of its own stretch of `window` positions instead.
+    /// Whether it sees only the positions of its own stretch of `window` positions instead.
     pub chunked: bool,
     /// How scores grow with a token's position.
     pub growth: Option<Growth>,
@@ -88,7 +89,7 @@ impl AttentionParams {
         HeadDims { k: self.head_dim, v: self.v_dim.unwrap_or(self.head_dim), v_at: self.v_at }
     }
 
-    /// What such a layer keeps.
+    /// The keys and values that such a layer stores.
     pub fn kv_heads(&self) -> KvHeads {
         KvHeads { n: self.n_head_kv, dims: self.dims() }
     }
@@ -113,15 +114,15 @@ pub fn shift<B: Backend>(
     backend.kv_append(KvAppend { kv, layer, rows: KvRows::Moved { from, to, rotation } });
 }
 
-/// Where a layer's keys and values come from.
+/// The source of a layer's keys and values.
 pub enum KvSource<B: Backend> {
     /// Its own.
     Own {
         /// `[n_head_kv * head_dim, n_embd]`.
         k: Linear<B>,
-        /// `[n_head_kv * head_dim, n_embd]`; `None`: what keys are before their norm.
+        /// `[n_head_kv * head_dim, n_embd]`; `None`: values are the keys before their norm.
         v: Option<Linear<B>>,
-        /// Of each head's value.
+        /// Norm of each head's value.
         v_norm: Option<NormLayer<B>>,
     },
     /// Those of an earlier layer, by its number.
@@ -138,23 +139,23 @@ pub struct SelfAttention<B: Backend> {
     pub output: Linear<B>,
     /// Norms of queries and of keys.
     pub qk_norm: Option<QkNorm<B>>,
-    /// What is added to scores by how far the key is.
+    /// Added to the scores, by the distance of the key.
     pub bias: Option<DistanceBias<B::Weight>>,
-    /// For each query head a score that takes its part of the softmax and gives no value, `[n_head]`.
+    /// For each query head a score that enters the softmax and has no value, `[n_head]`.
     pub sinks: Option<B::Weight>,
-    /// Whether each head's query is followed by a gate, whose sigmoid is multiplied with what the head gives.
+    /// Whether each head's query is followed by a gate, whose sigmoid multiplies the head's output.
     pub gated: bool,
-    /// A gate of each head, whose sigmoid is multiplied with what the head gives, `[n_head, n_embd]`.
+    /// A gate of each head, whose sigmoid multiplies the head's output, `[n_head, n_embd]`.
     pub head_gate: Option<Linear<B>>,
-    /// Norm of what all heads of a token give.
+    /// Norm of the output of all heads of a token.
     pub sub_norm: Option<NormLayer<B>>,
 }
 
 /// Norms of queries and keys: over each head (Dehghani et al. 2023), or over all heads of a token together.
 pub struct QkNorm<B: Backend> {
-    /// Of queries.
+    /// Norm of queries.
     pub q: NormLayer<B>,
-    /// Of keys, where the layer has its own.
+    /// Norm of keys, where the layer has its own.
     pub k: Option<NormLayer<B>>,
     /// Whether a row of the norm is one head and not all of a token.
     pub per_head: bool,
@@ -171,7 +172,7 @@ impl<B: Backend> SelfAttention<B> {
         }
     }
 
-    /// `ws.proj = attention(input)`, appending the batch's keys and values to the cache at `place` on the way, if they are its own.
+    /// `ws.proj = attention(input)`. Appends the batch's keys and values to the cache at `place`, if the layer has its own.
     #[allow(clippy::too_many_arguments, reason = "they are the parts of a forward pass, and all are needed")]
     pub fn forward(
         &self,

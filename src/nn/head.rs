@@ -1,4 +1,4 @@
-//! The output head: final norm and vocabulary projection of the rows that asked.
+//! The output head: final norm and vocabulary projection of the requested rows.
 #![forbid(unsafe_code)]
 
 use super::Batch;
@@ -9,7 +9,7 @@ use crate::backend::NO_COLUMN;
 use crate::backend::{Backend, Product};
 use crate::error::Result;
 
-/// What a forward pass gives for each row of [`Batch::outputs`].
+/// The output of a forward pass for each row of [`Batch::outputs`].
 pub enum Output<'a> {
     /// `[outputs, n_vocab]`.
     Logits(&'a mut [f32]),
@@ -19,14 +19,14 @@ pub enum Output<'a> {
     Hidden(&'a mut [f32]),
     /// Logits that are read one time and not kept.
     Each {
-        /// Where a row's logits lie for as long as they are looked at, `[n_vocab]`.
+        /// Buffer for one row's logits, `[n_vocab]`.
         row: &'a mut [f32],
         /// Gets a row of the batch and its logits.
         look: &'a mut dyn FnMut(usize, &[f32]),
     },
 }
 
-/// Final norm, projection and what some models do to logits.
+/// Final norm, projection and some models' operations on logits.
 pub struct Head<B: Backend> {
     /// The final norm.
     pub norm: NormLayer<B>,

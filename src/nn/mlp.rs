@@ -19,9 +19,9 @@ pub struct GatedMlp<B: Backend> {
     pub down: Linear<B>,
     /// Width of the hidden layer.
     pub n_ff: usize,
-    /// Of the gate only what lies so many standard deviations above its mean is left, before the activation (Gemma 3n).
+    /// The gate keeps only what lies this many standard deviations above its mean, before the activation (Gemma 3n).
     pub above_mean: Option<f32>,
-    /// On the gate.
+    /// Applied to the gate.
     pub activation: Activation,
     /// Norm of the hidden layer.
     pub sub_norm: Option<NormLayer<B>>,
@@ -73,7 +73,7 @@ pub struct PlainMlp<B: Backend> {
     pub down: Linear<B>,
     /// Width of the hidden layer.
     pub n_ff: usize,
-    /// On the hidden layer.
+    /// Applied to the hidden layer.
     pub activation: Pointwise,
 }
 
@@ -120,11 +120,11 @@ impl<B: Backend> Dense<B> {
 
 /// A feed-forward block of any kind.
 pub enum Mlp<B: Backend> {
-    /// One that every token takes.
+    /// A block that every token takes.
     Dense(Dense<B>),
     /// Experts, of which each token takes a few.
     Moe(Box<Moe<B>>),
-    /// One that every token takes beside experts.
+    /// A block that every token takes, beside experts.
     Beside(Box<BesideMoe<B>>),
     /// None: the layer mixes tokens and nothing else.
     None,

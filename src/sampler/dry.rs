@@ -1,5 +1,5 @@
-//! DRY, "don't repeat yourself" (p-e-w, github.com/oobabooga/text-generation-webui, pull request 5677): a token that would
-//! carry on a passage which stood in the text before is made less likely, the more so the longer the passage is by now.
+//! DRY, "don't repeat yourself" (p-e-w, github.com/oobabooga/text-generation-webui, pull request 5677): makes a token less likely
+//! that would continue a passage which occurred before. The longer the passage is by now, the less likely the token becomes.
 #![forbid(unsafe_code)]
 
 use std::collections::TryReserveError;
@@ -9,22 +9,21 @@ use crate::error::{Error, Result};
 
 /// The longest history.
 const MOST: usize = 1 << 20;
-/// The logarithm of the largest f32: what the penalty's power is kept below.
+/// The logarithm of the largest f32, below which the power in the penalty is kept.
 const MOST_LOG: f64 = 88.7;
 
-/// How passages that are repeated are made less likely.
+/// How repeated passages are made less likely.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dry {
-    /// Taken off a logit for a passage of `allowed_length`; 0 changes nothing.
+    /// Subtracted from a logit for a passage of `allowed_length`; 0 changes nothing.
     pub multiplier: f32,
-    /// By how much more for each further token; at least 1.
+    /// The factor for each further token; at least 1.
     pub base: f32,
     /// The shortest passage that counts, in tokens.
     pub allowed_length: usize,
-    /// How many accepted tokens are looked at, the latest ones; 0 for none.
+    /// How many of the latest accepted tokens are searched; 0 for none.
     pub last_n: usize,
-    /// Runs of tokens that no passage goes beyond: line ends, quotation marks. One that is a single token is never made less
-    /// likely.
+    /// Runs of tokens that interrupt passages: line ends, quotation marks. A breaker of a single token is never made less likely.
     pub breakers: Vec<Vec<u32>>,
 }
 
@@ -45,9 +44,9 @@ impl Dry {
 /// Scratch.
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
-    /// For each number of tokens back from the end how long the passage is that ends there and at the end.
+    /// For each number of tokens back from the end, the length of the passage that ends both there and at the end.
     lengths: Vec<u32>,
-    /// Tokens that came after such a passage, and its length.
+    /// Tokens that followed such a passage, and its length.
     followers: Vec<(u32, u32)>,
 }
 
@@ -76,7 +75,7 @@ pub(super) fn validate(dry: &mut Dry) -> Result<()> {
     Ok(())
 }
 
-/// `recent` is the tokens to look at, the latest last.
+/// `recent` has the tokens to search, the latest last.
 pub(super) fn apply(candidates: &mut Candidates, dry: &Dry, recent: &[u32], scratch: &mut Repeats) {
     let n = recent.len();
     let Repeats { lengths, followers } = scratch;
@@ -122,8 +121,8 @@ fn len_after_breaker(recent: &[u32], breakers: &[Vec<u32>]) -> usize {
     recent.len()
 }
 
-/// `lengths[k]`: how long the longest passage is that `recent` ends with and that also ends `k` tokens before its end. The
-/// Z algorithm, from the end: linear.
+/// `lengths[k]`: the length of the longest passage that ends both at the end of `recent` and `k` tokens before it. The Z
+/// algorithm, from the end, in linear time.
 fn repeats(recent: &[u32], lengths: &mut Vec<u32>) {
     let n = recent.len();
     let back = |i: usize| recent[n - 1 - i];
