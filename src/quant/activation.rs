@@ -7,11 +7,11 @@
 pub struct Q8Block {
     /// The scale: about the largest magnitude of the block divided by 127.
     pub d: f32,
-    /// `d * Σ qs`: what a format with a constant offset per block multiplies that offset with.
+    /// `d * Σ qs`: the factor on a format's constant offset per block.
     pub sum: f32,
     /// As `sum` for the first 16 values.
     pub sum_low: f32,
-    /// `-128 * Σ qs`: what the products with weights begin with that are stored 128 too large.
+    /// `-128 * Σ qs`: the start value of products with weights that are stored 128 too large.
     pub bias: i32,
     /// As `bias` for the first 16 values.
     pub bias_low: i32,

@@ -34,7 +34,7 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     }),
 };
 
-/// Values are integer multiples of this unit.
+/// Values are integer multiples of one over this number.
 const PARTS: u8 = 4;
 
 /// One block as it lies in a row.

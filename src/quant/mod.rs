@@ -133,7 +133,7 @@ pub enum Format {
 /// Packs a row of values: see [`FormatInfo::quantize`].
 pub type Quantize = fn(src: &[f32], dst: &mut [u8]);
 
-/// What there is to know about a format.
+/// The properties of a format.
 #[derive(Debug, Clone, Copy)]
 pub struct FormatInfo {
     /// The format this row describes.
@@ -142,7 +142,7 @@ pub struct FormatInfo {
     pub tensor_type: u32,
     /// The name in GGUF tools, e.g. `"Q8_0"`.
     pub name: &'static str,
-    /// Values per block; a row holds a whole number of blocks.
+    /// Values per block; a row has only full blocks.
     pub block_len: usize,
     /// Bytes per block.
     pub block_bytes: usize,

@@ -90,7 +90,7 @@ fn pack_group(rows: &Rows<'_>, transpose: Transpose, out: &mut [u8]) {
     });
 }
 
-/// Four times four numbers of two bits with rows and columns exchanged: number `k` of byte `i` becomes number `i` of byte `k`.
+/// Transposes a 4×4 matrix of two-bit numbers: number `k` of byte `i` becomes number `i` of byte `k`.
 fn transposed(word: u32) -> u32 {
     let exchanged = |word: u32, distance: u32, mask: u32| {
         let differs = (word ^ word >> distance) & mask;

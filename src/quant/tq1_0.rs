@@ -33,7 +33,7 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     }),
 };
 
-/// Values are integer multiples of this unit.
+/// Values are integer multiples of one over this number.
 const PARTS: u8 = 1;
 
 /// One block as it lies in a row.

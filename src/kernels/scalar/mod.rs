@@ -1,7 +1,7 @@
 //! The definition of every kernel, in plain Rust that the compiler can vectorise for its target.
 //!
-//! Sums run in a fixed order that depends on nothing but the lengths, and `exp` and `tanh` are computed in software, so
-//! a result has the same bits on every machine.
+//! Sums run in a fixed order that depends on the lengths alone, and `exp` and `tanh` are computed in software, so a result has
+//! the same bits on every machine.
 #![forbid(unsafe_code)]
 
 mod activation;
@@ -71,7 +71,7 @@ fn narrow_q8_0(x: &[f32], codes: &mut [i8], scales: &mut [f16]) {
     }
 }
 
-/// The dot product that each format brings itself.
+/// The dot product of each format's own file.
 const fn format_dots() -> [Dot; FORMAT_COUNT] {
     let mut dots = [Dot::F32; FORMAT_COUNT];
     let mut i = 0;
@@ -82,7 +82,7 @@ const fn format_dots() -> [Dot; FORMAT_COUNT] {
     dots
 }
 
-/// How each format expands a row itself.
+/// Each format's own expansion of a row.
 const fn format_expansions() -> [Expand; FORMAT_COUNT] {
     let mut expand = [FORMATS[0].dequantize; FORMAT_COUNT];
     let mut i = 0;

@@ -1,4 +1,4 @@
-//! How numbers are rounded that go into the KV cache.
+//! How numbers of the KV cache are rounded.
 
 use super::*;
 
@@ -51,7 +51,7 @@ fn whole_numbers_are_near_fit_and_stay_what_they_are() {
             let far = exact.iter().zip(&x).find(|(a, b)| (*a - *b).abs() > unit / 2.0);
             assert!(far.is_none(), "{what}: {far:?} in units of {unit:e}");
             assert!(squares(&codes) < 1 << 31, "{what}: {}", squares(&codes));
-            // No coarser than need be.
+            // No coarser than needed.
             let finer = |&code: &i16| code.unsigned_abs() > 16_383;
             assert!(
                 codes.iter().any(finer) || squares(&codes) * 4 > (1 << 31) / 1001 * 1000,

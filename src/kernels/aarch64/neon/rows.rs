@@ -19,7 +19,7 @@ fn whole_runs(bytes: &[u8], row_bytes: usize, runs: &mut [[u8; RUN]]) {
     let end = row_bytes.saturating_mul(15).saturating_add(16 * runs.len());
     assert!(end <= bytes.len(), "the rows end too early");
     for (i, run) in runs.iter_mut().enumerate() {
-        // Of the sixteen rows that come next, with every other run, since two are half a line.
+        // From the sixteen rows that come next, with every other run, since two runs are half a line.
         for r in (ROWS..2 * ROWS).filter(|_| i.is_multiple_of(2)) {
             fetch_line(bytes.as_ptr().wrapping_add(r * row_bytes + 16 * i));
         }

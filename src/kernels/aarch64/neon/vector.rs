@@ -1,5 +1,5 @@
-//! Advanced SIMD as [`Simd`], and the kernels made of it. A vector is two registers: with 32 of them that keeps more
-//! sums side by side than one would.
+//! Advanced SIMD as [`Simd`], and the kernels over it. A vector is two registers: with 32 of them that keeps more sums side by
+//! side than a single register would.
 
 use std::arch::aarch64::*;
 use std::arch::asm;

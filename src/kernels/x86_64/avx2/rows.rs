@@ -13,8 +13,8 @@ pub fn transpose(rows: &Rows<'_>, at: usize, out: &mut [u8]) {
     transpose_runs(rows, at, out, |bytes, row_bytes, runs| unsafe { whole_runs(bytes, row_bytes, runs) });
 }
 
-/// Fetches bytes from `16i` on of the sixteen rows that come next, of which the machine sees too little to fetch them by itself:
-/// with every other run, since two are half a line.
+/// Fetches bytes from `16i` on of the sixteen rows that come next, whose streams are too short for the processor's own
+/// prefetching: with every other run, since two runs are half a line.
 #[inline(always)]
 pub fn fetch_next_rows(bytes: &[u8], row_bytes: usize, i: usize) {
     for r in (ROWS..2 * ROWS).filter(|_| i.is_multiple_of(2)) {

@@ -14,7 +14,7 @@ pub fn transpose(rows: &Rows<'_>, at: usize, out: &mut [u8]) {
     });
 }
 
-/// Sixteen bytes of sixteen rows, each `row_bytes` after the one before, for each run. What follows is fetched if `FETCHES`.
+/// Sixteen bytes of sixteen rows, each `row_bytes` after the one before, for each run. The next rows are fetched if `FETCHES`.
 #[target_feature(enable = "avx512f")]
 pub(super) fn whole_runs<const FETCHES: bool>(bytes: &[u8], row_bytes: usize, runs: &mut [[u8; RUN]]) {
     let end = row_bytes.saturating_mul(15).saturating_add(16 * runs.len());

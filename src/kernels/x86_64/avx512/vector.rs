@@ -16,20 +16,20 @@ use crate::quant::Q8Block;
 use crate::quant::pack::{Rows, Transpose};
 use crate::quant::packed::Group;
 
-/// Proof that the machine has what [`super::supported`] asks for.
+/// Proof that [`super::supported`] returned true.
 #[derive(Clone, Copy)]
 struct Avx512(());
 
 impl Avx512 {
     /// # Safety
-    /// [`super::supported`] says yes.
+    /// [`super::supported`] returns true.
     #[inline(always)]
     unsafe fn new() -> Avx512 {
         Avx512(())
     }
 }
 
-/// The lanes of the first `n` elements; of more than there are, all.
+/// The lanes of the first `n` elements; all lanes if `n` is larger.
 #[inline(always)]
 fn first(n: usize) -> __mmask16 {
     if n < 16 { (1 << n) - 1 } else { !0 }
