@@ -23,7 +23,7 @@ pub const SUM_LANES: usize = 16;
 pub const SCALED: usize = 32;
 /// Components of a head that are taken together in [`KvType::I16`].
 pub const I16_PIECE: usize = 16;
-/// Most components of such a head: see [`super::scalar::whole`].
+/// Most components of such a head: see [`super::scalar::int16`].
 pub const I16_MOST: usize = 2048;
 
 /// Lengths of a head's vectors.

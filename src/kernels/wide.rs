@@ -29,7 +29,7 @@ impl I16Block {
     pub const NAN: I16Block = I16Block { d: f32::NAN, qs: [0; I16Block::LEN] };
 }
 
-/// The root of the largest sum of squares of a block before rounding, which adds less than √32 / 2, or 3, to the root. It stays
+/// The root of the largest sum of squares of a block before rounding, which adds at most √32 / 2, less than 3, to the root. It stays
 /// below √2^31.
 const NORM: f32 = 46_336.0;
 /// The largest integer.

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_things_at_once_give_both_results_and_every_panic() {
+    fn two_closures_give_both_results_and_every_panic() {
         assert_eq!(both(|| 1, || "two".to_owned(), None), (1, "two".to_owned()));
         let n_ticks = std::cell::Cell::new(0);
         let (ticked, hear) = std::sync::mpsc::channel();

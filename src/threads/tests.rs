@@ -165,7 +165,7 @@ fn pools_that_share_cpus_leave_their_workers_asleep() {
 }
 
 #[test]
-fn many_pools_at_once_finish_their_jobs() {
+fn many_pools_side_by_side_finish_their_jobs() {
     std::thread::scope(|scope| {
         for n_threads in 2..8 {
             scope.spawn(move || {

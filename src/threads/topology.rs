@@ -12,16 +12,16 @@ use super::{CpuSet, MAX_THREADS};
 /// among those that the calling thread may run on), but no more threads than the process may use at one time: its affinity
 /// mask and cgroup quota.
 pub fn default_threads(cpus: Option<&CpuSet>) -> usize {
-    let at_once = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let n_allowed = std::thread::available_parallelism().map_or(1, |n| n.get());
     let allowed = CpuSet::allowed();
     let cores = match cpus.or(allowed.as_ref()) {
         #[cfg(windows)]
-        Some(cpus) => super::windows::performance_cores(cpus).unwrap_or(at_once),
+        Some(cpus) => super::windows::performance_cores(cpus).unwrap_or(n_allowed),
         #[cfg(not(windows))]
         Some(cpus) => performance_cores(Path::new("/sys/devices"), cpus),
-        None => system_cores().unwrap_or(at_once),
+        None => system_cores().unwrap_or(n_allowed),
     };
-    cores.min(at_once).clamp(1, MAX_THREADS)
+    cores.min(n_allowed).clamp(1, MAX_THREADS)
 }
 
 /// The number of distinct fast cores that the CPUs `cpus` belong to, by the files below `devices` (`/sys/devices` of
@@ -175,8 +175,8 @@ mod tests {
 
     #[test]
     fn this_machine_gets_what_it_may_use() {
-        let at_once = std::thread::available_parallelism().map_or(1, |n| n.get());
-        assert!((1..=at_once).contains(&default_threads(None)));
+        let n_allowed = std::thread::available_parallelism().map_or(1, |n| n.get());
+        assert!((1..=n_allowed).contains(&default_threads(None)));
         let one = CpuSet::new(&[0]).expect("a set");
         assert_eq!(default_threads(Some(&one)), 1);
         assert_eq!(default_threads(Some(&CpuSet::new(&[]).expect("a set"))), 1);

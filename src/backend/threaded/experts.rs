@@ -21,8 +21,8 @@ use crate::threads::DisjointMut;
 /// products are shared by [`Shares`](super::shares::Shares).
 const TASKS_PER_THREAD: usize = 2;
 /// Vectors rounded to bytes that are multiplied with an expert's rows at a time; of other vectors about as many bytes.
-const AT_ONCE: usize = 32;
-const FEW_AT_ONCE: usize = 8;
+const BATCH: usize = 32;
+const SMALL_BATCH: usize = 8;
 
 /// The slots of a call by their experts.
 #[derive(Default)]
@@ -82,11 +82,11 @@ pub(super) struct Gathered {
 impl Gathered {
     /// Allocates space for vectors of `n_cols` for each of `n_threads`, in [`I16Block`]s too if so.
     pub fn reserve(&mut self, n_cols: usize, n_threads: usize, wide: bool, memory: &Memory) -> Result<()> {
-        let n = |at_once: usize, len: usize| n_cols.div_ceil(len).saturating_mul(at_once * n_threads);
+        let n = |batch: usize, len: usize| n_cols.div_ceil(len).saturating_mul(batch * n_threads);
         let what = "the vectors of an expert";
-        self.q8 = memory.zeroed(n(AT_ONCE, Q8Block::LEN), what)?;
-        self.wide = memory.zeroed(if wide { n(FEW_AT_ONCE, I16Block::LEN) } else { 0 }, what)?;
-        self.f32 = memory.zeroed(n(FEW_AT_ONCE, 1), what)?;
+        self.q8 = memory.zeroed(n(BATCH, Q8Block::LEN), what)?;
+        self.wide = memory.zeroed(if wide { n(SMALL_BATCH, I16Block::LEN) } else { 0 }, what)?;
+        self.f32 = memory.zeroed(n(SMALL_BATCH, 1), what)?;
         Ok(())
     }
 
@@ -184,15 +184,15 @@ impl Experts<'_> {
                 self.columns(row, rows.start, rows.len()).fill(0.0);
             }
         }
-        let at_once = match self.kernels.dot[self.weight.format as usize] {
-            Dot::Q8(_) => AT_ONCE,
-            Dot::F32 => FEW_AT_ONCE,
+        let batch = match self.kernels.dot[self.weight.format as usize] {
+            Dot::Q8(_) => BATCH,
+            Dot::F32 => SMALL_BATCH,
         };
         for (expert, slots) in self.order.experts(n_slots, self.n_expert) {
             if self.stop.says_so() {
                 return;
             }
-            for slots in slots.chunks(at_once) {
+            for slots in slots.chunks(batch) {
                 self.multiply(expert, slots, rows.clone(), buffer, scratch);
             }
         }
@@ -239,7 +239,7 @@ impl Experts<'_> {
                     let groups = Groups::of_bytes(kernels, w, groups_of(&stretch), Ahead::NONE);
                     self.packed(expert, slots, &groups, x, rows);
                 } else if packs_now(kernels, w.format) {
-                    let mut out = [[0.0; packed::ROWS]; AT_ONCE];
+                    let mut out = [[0.0; packed::ROWS]; BATCH];
                     let alone = kernels.rows[w.format as usize].filter(|_| slots.len() <= FEW);
                     for first in stretch.clone().step_by(packed::ROWS) {
                         let last = stretch.end.min(first + packed::ROWS);
@@ -270,7 +270,7 @@ impl Experts<'_> {
             Dot::F32 => {
                 let x = gather(self.x, n_cols, inputs, buffer.f32);
                 if is_packed {
-                    let mut out = [[0.0; packed::ROWS]; FEW_AT_ONCE];
+                    let mut out = [[0.0; packed::ROWS]; SMALL_BATCH];
                     for first in stretch.clone().step_by(packed::ROWS) {
                         let last = stretch.end.min(first + packed::ROWS);
                         let out = &mut out[..slots.len()];
@@ -279,7 +279,7 @@ impl Experts<'_> {
                     }
                     return;
                 }
-                let mut out = [0.0; PANEL * FEW_AT_ONCE];
+                let mut out = [0.0; PANEL * SMALL_BATCH];
                 for first in stretch.clone().step_by(PANEL) {
                     let n_rows = PANEL.min(stretch.end - first);
                     let out = &mut out[..n_rows * slots.len()];
@@ -311,7 +311,7 @@ impl Experts<'_> {
         };
         let pair = groups.pair.filter(|_| slots.len() >= MANY);
         let n_paired = pair.map_or(0, |pair| groups.multiply_pairs(pair, x, put));
-        let mut buffer = [0.0; AT_ONCE * packed::ROWS];
+        let mut buffer = [0.0; BATCH * packed::ROWS];
         for i in n_paired..groups.n {
             groups.multiply(&groups.group(i), x, &mut buffer, |t, products| put(i, t, products));
         }
@@ -399,12 +399,12 @@ mod tests {
     }
 
     /// The products of all rows in calls of so many.
-    fn products(b: &mut ThreadedBackend, w: &super::HostWeight, reduce: bool, at_once: usize) -> Vec<u32> {
+    fn products(b: &mut ThreadedBackend, w: &super::HostWeight, reduce: bool, batch: usize) -> Vec<u32> {
         let (n_in, n_out) = if reduce { (N_USED, 1) } else { (1, N_USED) };
         let x = noise(N * n_in * N_COLS, 3);
         let mut all = Vec::new();
-        for first in (0..N).step_by(at_once) {
-            let n = at_once.min(N - first);
+        for first in (0..N).step_by(batch) {
+            let n = batch.min(N - first);
             let x = buffer(b, &x[first * n_in * N_COLS..(first + n) * n_in * N_COLS]);
             let route = buffer(b, &(first..first + n).flat_map(route).collect::<Vec<_>>());
             let n_rows = w.n_rows / N_EXPERT;
@@ -446,7 +446,7 @@ mod tests {
                 b.reserve(&limits).expect("memory");
                 let w = weight(&mut b, format, N_EXPERT * n_rows, N_COLS, 2, WeightRole::Matrix);
                 for reduce in [false, true] {
-                    let [one, some, all] = [1, 40, N].map(|at_once| products(&mut b, &w, reduce, at_once));
+                    let [one, some, all] = [1, 40, N].map(|batch| products(&mut b, &w, reduce, batch));
                     let what = format!("{format:?}, {isa:?}, {pack:?}, {n_rows} rows, {reduce}");
                     assert!(one == all && some == all, "{what}");
                 }

@@ -86,7 +86,7 @@ mod tests {
     type Case = ([Format; 2], usize, usize, Activation);
 
     /// The first half of a block, in one call or step by step, and the product of that with a third matrix.
-    fn block<B: Host>(b: &mut B, (formats, n, n_rows, activation): Case, at_once: bool) -> Vec<f32> {
+    fn block<B: Host>(b: &mut B, (formats, n, n_rows, activation): Case, fused: bool) -> Vec<f32> {
         let limits = Limits { n_tokens: n, n_cols: n_rows.max(256), ..Limits::default() };
         b.reserve(&limits).expect("memory");
         let [gate, up] = [0, 1].map(|i| weight(b, formats[i], n_rows, 256, i as u32 + 1, WeightRole::Matrix));
@@ -96,7 +96,7 @@ mod tests {
         let mut result = b.alloc(n * 40).expect("memory");
         // A backend may round while it computes, once it knows that products need rounded rows.
         b.matmul(&out, 1, Product { weight: &down, out: &mut result });
-        if at_once {
+        if fused {
             let (gate, up, out, scratch) = (&gate, &up, &mut out, &mut scratch);
             b.gated_matmul(GatedMatmul { x, n, gate, up, n_rows, activation, out, scratch });
         } else {
@@ -130,14 +130,14 @@ mod tests {
             for (isa, pack) in Isa::supported().flat_map(|isa| [(isa, Pack::Auto), (isa, Pack::Never)]) {
                 let mut first = None;
                 for n_threads in [1, 2, 7] {
-                    for at_once in [true, false] {
+                    for fused in [true, false] {
                         let pool = ThreadPool::new(n_threads, None).expect("threads");
                         let (kernels, memory) = (Kernels::select(Some(isa)), Memory::default());
                         let mut b =
                             ThreadedBackend::new(kernels, pool, F32Products::Dots, memory).expect("memory");
                         b.set_pack(pack);
-                        let got = block(&mut b, case, at_once);
-                        let what = format!("{case:?}, {isa:?}, {pack:?}, {n_threads} threads, {at_once}");
+                        let got = block(&mut b, case, fused);
+                        let what = format!("{case:?}, {isa:?}, {pack:?}, {n_threads} threads, {fused}");
                         let far = got.iter().zip(&want).find(|(a, b)| (*a - *b).abs() > 0.02 * largest);
                         assert!(far.is_none() && got.len() == want.len(), "{what}: {far:?}");
                         let bits: Vec<u32> = got.iter().map(|y| y.to_bits()).collect();

@@ -11,8 +11,8 @@ use crate::error::{Error, Result};
 /// count overflows.
 pub fn most_pages(n_seq: usize, n_ctx: usize, window: Option<Window>) -> Result<usize> {
     let per_seq = n_ctx.div_ceil(PAGE_LEN);
-    let at_once = window.map_or(per_seq, |window| window.most_pages().min(per_seq));
-    at_once.checked_mul(n_seq).filter(|&n| n < (1 << 27)).ok_or_else(|| {
+    let most = window.map_or(per_seq, |window| window.most_pages().min(per_seq));
+    most.checked_mul(n_seq).filter(|&n| n < (1 << 27)).ok_or_else(|| {
         Error::NoMemory(format!("a KV cache for {n_seq} sequences of {n_ctx} tokens has too many pages"))
     })
 }

@@ -348,7 +348,7 @@ fn parameters_are_paid_for_and_have_names_of_their_own() {
 }
 
 #[test]
-fn many_characters_are_stripped_at_once() {
+fn many_characters_are_stripped_together() {
     let source = "{% set c = 'ũ' * 300000 ~ 'é' %}{{ ('é' * 300000 ~ 'x').strip(c) }}{{ 'aéaé'.rstrip('é') }}\
                   {{ ' a '.lstrip() }}{{ 'aba'.strip('') }}";
     assert_eq!(render(source).unwrap(), "xaéaa aba");

@@ -7,11 +7,11 @@
 mod activation;
 mod attention;
 mod dot;
+pub(super) mod int16;
 pub(super) mod norm;
 pub(super) mod packed;
 mod rope;
 mod scan;
-pub(super) mod whole;
 pub mod wide;
 
 use half::f16;
@@ -29,8 +29,8 @@ pub static SCALAR: Kernels = Kernels {
     expand: format_expansions(),
     narrow_f16: dot::narrow_f16,
     narrow_q8_0,
-    unit_i16: whole::unit_i16,
-    narrow_i16: whole::narrow_i16,
+    unit_i16: int16::unit_i16,
+    narrow_i16: int16::narrow_i16,
     dot: format_dots(),
     packed: [None; FORMAT_COUNT],
     pairs: [None; FORMAT_COUNT],

@@ -3,7 +3,7 @@
 
 use half::{bf16, f16};
 
-use super::whole::{squares, to_14_bits};
+use super::int16::{squares, to_14_bits};
 use crate::kernels::wide::{I16Block, Wide, power_of_two, unit, unit_bits};
 use crate::quant::pack::Rows;
 use crate::quant::packed::{COLS, Codes, Group, ROWS, STRIP, wide};

@@ -13,13 +13,13 @@ pub mod activation;
 pub mod attention;
 pub mod dots;
 pub mod elementwise;
+pub mod int16;
 mod next_blocks;
 pub mod norm;
 pub mod numbers;
 mod pairs;
 mod parts_of_keys;
 pub mod scan;
-pub mod whole;
 #[cfg(target_arch = "x86_64")]
 pub mod wide;
 

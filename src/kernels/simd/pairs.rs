@@ -1,6 +1,6 @@
 //! Attention with keys and values as integers ([`KvBlock::I16`](crate::kernels::KvBlock::I16)), whose pairs one instruction
 //! multiplies and adds. Queries, and the weights of a page's values, are rounded as keys and values are. Sums are exact: they fit
-//! 32 bits by [`crate::kernels::scalar::whole`], those of values because weights are small (see [`ALL`]).
+//! 32 bits by [`crate::kernels::scalar::int16`], those of values because weights are small (see [`ALL`]).
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
@@ -8,8 +8,8 @@ use std::ops::Range;
 use super::Simd;
 use super::attention::{BLOCK, Weights, by_blocks, seen_or};
 use super::elementwise::exp;
+use super::int16::{narrow_i16, unit_of_query};
 use super::next_blocks::NextBlocks;
-use super::whole::{narrow_i16, unit_of_query};
 use crate::kernels::AttnTile;
 use crate::kernels::attention::{HALF, I16_PIECE, MAX_QUERIES, PAGE_LEN};
 

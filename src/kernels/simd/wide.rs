@@ -4,7 +4,7 @@
 use bytemuck::Pod;
 
 use super::{Element, Simd};
-use crate::kernels::scalar::whole::to_14_bits;
+use crate::kernels::scalar::int16::to_14_bits;
 use crate::kernels::wide::{I16Block, power_of_two, unit, unit_bits};
 use crate::kernels::{halves, scalar};
 use crate::quant::pack::{Rows, Transpose};

@@ -297,8 +297,8 @@ simd_kernels!("neon", Neon::new(), {
     packed_bf16(groups: &[u8], x: &[f32], n_cols: usize, out: &mut [f32]) = numbers::numbers::<_, bf16>;
     narrow_f16(x: &[f32], out: &mut [f16]) = dots::narrow_f16;
     narrow_q8_0(x: &[f32], codes: &mut [i8], scales: &mut [f16]) = activation::narrow_q8_0;
-    unit_i16(x: &[f32]) -> f32 = whole::unit_i16;
-    narrow_i16(x: &[f32], unit: f32, out: &mut [i16]) = whole::narrow_i16;
+    unit_i16(x: &[f32]) -> f32 = int16::unit_i16;
+    narrow_i16(x: &[f32], unit: f32, out: &mut [i16]) = int16::narrow_i16;
     expand_f16(row: &[u8], out: &mut [f32]) = dots::expand_f16;
     expand_bf16(row: &[u8], out: &mut [f32]) = dots::expand_bf16;
     quantize_activations(x: &[f32], out: &mut [Q8Block]) = activation::quantize_activations;

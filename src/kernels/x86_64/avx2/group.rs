@@ -14,7 +14,7 @@ pub const LANES: usize = 8;
 /// Bytes between the current weights of a single vector's product and those that are fetched meanwhile, where the first-level
 /// cache holds all lines under way ([`holds_stretch`]): then one step fetches them into it. On Zen 5 one thread then reads 37 to
 /// 40 GB/s of most formats in a loop of its own, of the 41 to 43 that a plain sum reads; 32 to 35 in two steps.
-const AT_ONCE: usize = 24576;
+const AHEAD_IN_ONE_STEP: usize = 24576;
 /// The same in two steps: into the second-level cache, and from there. On Zen 4 one thread then reads 24 GB/s of Q4_0 and Q6_K,
 /// of the 25 to 30 that a plain sum reads; 20 with 12 KB, 17 with 8 KB into the first-level cache.
 const AHEAD: usize = 32768;
@@ -54,7 +54,7 @@ pub struct Parts<'a> {
     /// Bytes from the first to the last that are multiplied without a break.
     stretch: usize,
     /// Whether a single vector's weights are fetched in one step.
-    at_once: bool,
+    in_one_step: bool,
 }
 
 impl<'a> Parts<'a> {
@@ -70,7 +70,7 @@ impl<'a> Parts<'a> {
             end,
             then: group.then,
             stretch: group.n_before + end,
-            at_once: holds_stretch(),
+            in_one_step: holds_stretch(),
         }
     }
 
@@ -81,9 +81,9 @@ impl<'a> Parts<'a> {
     #[target_feature(enable = "avx2,fma,f16c")]
     pub fn prefetch(&self, i: usize, bytes: usize, single: bool) {
         let bytes = i * bytes..(i + 1) * bytes;
-        match (single, self.at_once) {
+        match (single, self.in_one_step) {
             (false, _) => self.fetch(bytes, AHEAD_OF_SEVERAL),
-            (true, true) => self.fetch_lines::<_MM_HINT_NTA, false, true>(bytes, AT_ONCE),
+            (true, true) => self.fetch_lines::<_MM_HINT_NTA, false, true>(bytes, AHEAD_IN_ONE_STEP),
             (true, false) => self.fetch_lines::<_MM_HINT_T1, true, true>(bytes, AHEAD),
         }
     }

@@ -346,8 +346,8 @@ simd_kernels!("avx2,fma,f16c", Avx2::new(), {
     wide_product(group: &Group<'_>, x: &[I16Block], out: &mut [f32]) = products::product;
     narrow_f16(x: &[f32], out: &mut [f16]) = dots::narrow_f16;
     narrow_q8_0(x: &[f32], codes: &mut [i8], scales: &mut [f16]) = activation::narrow_q8_0;
-    unit_i16(x: &[f32]) -> f32 = whole::unit_i16;
-    narrow_i16(x: &[f32], unit: f32, out: &mut [i16]) = whole::narrow_i16;
+    unit_i16(x: &[f32]) -> f32 = int16::unit_i16;
+    narrow_i16(x: &[f32], unit: f32, out: &mut [i16]) = int16::narrow_i16;
     expand_f16(row: &[u8], out: &mut [f32]) = dots::expand_f16;
     expand_bf16(row: &[u8], out: &mut [f32]) = dots::expand_bf16;
     quantize_activations(x: &[f32], out: &mut [Q8Block]) = activation::quantize_activations;

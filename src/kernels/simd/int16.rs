@@ -1,9 +1,9 @@
-//! Heads' vectors as integers, with the same bits as [the definition](crate::kernels::scalar::whole).
+//! Heads' vectors as integers, with the same bits as [the definition](crate::kernels::scalar::int16).
 #![forbid(unsafe_code)]
 
 use super::Simd;
 use crate::kernels::attention::I16_PIECE;
-use crate::kernels::scalar::whole::{AFTER, BEFORE, END, to_14_bits, unit};
+use crate::kernels::scalar::int16::{AFTER, BEFORE, END, to_14_bits, unit};
 
 /// The bound of the sum of squares before rounding where it is not checked afterwards. Rounding adds less than a thousandth, for
 /// up to [`I16_MOST`](crate::kernels::attention::I16_MOST) components.
