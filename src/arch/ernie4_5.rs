@@ -1,5 +1,5 @@
-//! ERNIE 4.5 (Baidu 2025): llama's graph; in its larger models experts beside some that every token takes, in every so many layers
-//! but the first, whose choice a bias shifts.
+//! ERNIE 4.5 (Baidu 2025): llama's graph. Its larger models have experts beside some that every token takes, in layers at regular
+//! intervals after the first; a bias shifts their choice.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;
@@ -12,7 +12,7 @@ use crate::nn::decoder::Decoder;
 use crate::nn::mixer::Mixer;
 use crate::nn::mlp::Activation;
 
-/// What is added to the sum of shares.
+/// Added to the sum of shares.
 const EPSILON: f32 = 1e-12;
 
 /// Binds the weights of a model without experts.

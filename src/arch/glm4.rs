@@ -13,7 +13,7 @@ use crate::nn::mlp::Activation;
 /// Binds the weights.
 pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<B>)> {
     rope::sections(file)?;
-    // Files of models that see have the two of a pair apart.
+    // Files of multimodal models have the two of a pair apart.
     let sections = file.has_key("rope.dimension_sections");
     let style = if sections { RopeStyle::Halved } else { RopeStyle::Interleaved };
     let info = file.info()?;

@@ -1,4 +1,4 @@
-//! The head that scores texts: what classifiers and rerankers have in place of an output projection.
+//! The head that scores texts: classifiers and rerankers have it instead of an output projection.
 #![forbid(unsafe_code)]
 
 use super::ModelInfo;
@@ -39,7 +39,8 @@ const QWEN3: &str = "<|im_start|>system\nJudge whether the Document meets the re
     <|im_start|>assistant\n<think>\n\n</think>\n\n";
 
 impl ModelInfo {
-    /// The prompt to which rerankers of this architecture answer "yes" or "no", by the logits of these tokens; `None` for others.
+    /// The prompt to which rerankers of this architecture answer "yes" or "no", which the logits of these tokens score; `None`
+    /// for others.
     pub fn reranker_prompt(&self) -> Option<&'static str> {
         (self.architecture == "qwen3").then_some(QWEN3)
     }
@@ -73,9 +74,9 @@ impl Layer {
     }
 }
 
-/// A head bound to its weights. They are few, and computed with as they are.
+/// A head bound to its weights, which are few and stay in f32.
 pub struct TextHead {
-    /// `[n_embd, n_embd]`, after which comes the hyperbolic tangent.
+    /// `[n_embd, n_embd]`, followed by a hyperbolic tangent.
     dense: Option<Layer>,
     /// `[labels, n_embd]`.
     out: Layer,
@@ -149,12 +150,12 @@ impl TextHead {
         Ok(TextHead { dense: None, out, labels, activation: ScoreActivation::Softmax })
     }
 
-    /// What the outputs are called; as many as there are.
+    /// The names of the outputs; as many as there are.
     pub fn labels(&self) -> &[String] {
         &self.labels
     }
 
-    /// What is done to the outputs by default.
+    /// The default activation of the outputs.
     pub fn activation(&self) -> ScoreActivation {
         self.activation
     }
@@ -176,7 +177,7 @@ impl TextHead {
 
 /// The labels that the file names, or those of `transformers` for outputs without names.
 fn labels(gguf: &Gguf, info: &ModelInfo, n_labels: usize) -> Result<Vec<String>> {
-    /// Real ones have some hundred.
+    /// Real models have some hundred.
     const MOST: usize = 1 << 16;
     if n_labels > MOST {
         return Err(Error::Unsupported(format!("{n_labels} labels are more than {MOST}")));

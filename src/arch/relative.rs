@@ -5,15 +5,15 @@ use super::bind::Binder;
 use crate::backend::{Backend, DistanceBias};
 use crate::error::Result;
 
-/// How distances fall into buckets: those up to half of the buckets have one each, larger ones share theirs, and all from
+/// How distances fall into buckets. Distances below half of the buckets have one each, larger ones share theirs, and all from
 /// `max_distance` on are in the last.
 #[derive(Debug, Clone, Copy)]
 pub struct Buckets {
-    /// Buckets in all; of encoders half of them for keys after the query.
+    /// All buckets; in encoders half of them are for keys after the query.
     pub n: usize,
     /// See above.
     pub max_distance: usize,
-    /// Whether keys after the query have buckets; otherwise none is seen.
+    /// Whether keys after the query have buckets; otherwise no query sees them.
     pub both_ways: bool,
 }
 
@@ -33,14 +33,14 @@ impl Buckets {
         first + (exact + (share * (n - exact) as f32) as usize).min(n - 1)
     }
 
-    /// The numbers of `rows`, `[n, n_head]`, for each head and distance, as the backend takes them.
+    /// The numbers of `rows`, `[n, n_head]`, for each head and distance, in the backend's layout.
     fn table(self, rows: &[f32], n_head: usize) -> Vec<f32> {
         let reach = self.max_distance;
         let bucket = |i: usize| self.of(i.abs_diff(reach), i > reach);
         (0..n_head).flat_map(|head| (0..=2 * reach).map(move |i| rows[bucket(i) * n_head + head])).collect()
     }
 
-    /// The bias that the tensor `name` says, a row of numbers of all heads for each bucket.
+    /// The bias of the tensor `name`, which has a row of numbers of all heads for each bucket.
     pub fn bind<B: Backend>(
         self,
         file: &mut Binder<'_, B>,
