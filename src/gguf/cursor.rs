@@ -1,11 +1,11 @@
-//! A bounds-checked little-endian reader over bytes that nobody vouches for.
+//! A bounds-checked little-endian reader over untrusted bytes.
 #![forbid(unsafe_code)]
 
 use std::fmt::Display;
 
 use crate::error::{Error, Result};
 
-/// A position in a byte slice. Every read is checked against the end and says what it was reading.
+/// A position in a byte slice. Every read is checked against the end, and its error says what it was reading.
 pub(super) struct Cursor<'a> {
     bytes: &'a [u8],
     position: usize,

@@ -40,7 +40,7 @@ struct Tensor {
 }
 
 impl Tensor {
-    /// Refuses what no file can hold.
+    /// Refuses values that no file can hold.
     fn check(&self) -> std::result::Result<(), String> {
         let Tensor { name, ty, dims, data } = self;
         check_len(name.len(), MAX_NAME_BYTES).map_err(|why| format!("a tensor name {why}"))?;

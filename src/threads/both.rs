@@ -12,12 +12,12 @@ use super::spawn::Thread;
 /// Between two ticks.
 const TICK: Duration = Duration::from_millis(5);
 
-/// The results of `here`, which the caller's thread runs, and of `aside`, which another runs at the same time; where
-/// the process may use but one, or none can be started, `aside` runs after `here`. A panic of either is raised again
-/// here when both have ended. Where there is a `tick`, the caller's thread calls it every few milliseconds while it waits
-/// for `aside`, for which there then is another thread if one can be started at all.
+/// The results of `here`, which the caller's thread runs, and of `aside`, which another thread runs at the same time. Where the
+/// process may use only one thread, or none can be started, `aside` runs after `here`. A panic of either is raised again here
+/// when both have ended. With a `tick`, the caller's thread calls it every few milliseconds while it waits for `aside`, which
+/// then gets another thread if one can be started at all.
 ///
-/// Not a scope of the standard library, nor parking, which give a thread of C a handle that is never freed.
+/// It uses neither a scope of the standard library nor parking, which give a thread of C a handle that is never freed.
 pub fn both<A, B: Send + 'static>(
     here: impl FnOnce() -> A,
     aside: impl FnOnce() -> B + Send + 'static,

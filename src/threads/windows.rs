@@ -1,4 +1,4 @@
-//! CPUs as Windows has them: in groups of 64, where a thread runs on CPUs of one group at a time.
+//! CPUs on Windows: groups of 64, where a thread runs on CPUs of one group at a time.
 
 use std::io;
 use std::mem::{offset_of, size_of};
@@ -51,7 +51,7 @@ pub(super) fn bind_this_thread(cpus: &CpuSet) -> io::Result<()> {
     let affinity = GROUP_AFFINITY { Mask: mask as usize, Group: group as u16, Reserved: [0; 3] };
     // SAFETY: no condition.
     let thread = unsafe { GetCurrentThread() };
-    // SAFETY: the calling thread, a mask that is read, and no place for the old one.
+    // SAFETY: the calling thread, a mask that is read, and no buffer for the old one.
     match unsafe { SetThreadGroupAffinity(thread, &affinity, std::ptr::null_mut()) } {
         0 => Err(io::Error::last_os_error()),
         _ => Ok(()),
@@ -88,7 +88,7 @@ fn cores() -> Option<Vec<Core>> {
     (!cores.is_empty()).then_some(cores)
 }
 
-/// The cores in what the system wrote: entries of several lengths, one after the other.
+/// The cores in the system's answer: entries of several lengths, one after the other.
 fn entries(mut bytes: &[u8]) -> Option<Vec<Core>> {
     const CORE: usize = offset_of!(SYSTEM_LOGICAL_PROCESSOR_INFORMATION_EX, Anonymous);
     let number = |bytes: &[u8], at: usize, n: usize| {
