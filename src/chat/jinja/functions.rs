@@ -1,4 +1,4 @@
-//! The functions that every template has, and the fields of `loop`.
+//! The functions of all templates, and the fields of `loop`.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use super::{helpers, text};
 
 const NAMES: [&str; 7] =
     ["range", "dict", "namespace", "joiner", "cycler", "raise_exception", "strftime_now"];
-/// A function of the Jinja2 package that is not here: it makes up text.
+/// A function of the Jinja2 package that Ember does not have: it invents text.
 const REFUSED: &str = "lipsum";
 /// As in the sandbox of the Jinja2 package.
 const MOST_RANGE: i128 = 100_000;
 
-/// The function of a name.
+/// The function called `name`.
 pub(super) fn find(name: &str) -> Res<Option<&'static str>> {
     if name == REFUSED {
         return fail(format!("the function \"{name}\" is not supported"));

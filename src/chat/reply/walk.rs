@@ -1,17 +1,17 @@
-//! JSON read byte by byte: it says where a value ends, and refuses what is none.
+//! JSON read byte by byte: finds the end of a value, and refuses other text.
 #![forbid(unsafe_code)]
 
-/// How deep values may lie in each other.
+/// The deepest nesting of values.
 pub(super) const MOST_NESTED: usize = 128;
 
-/// What a byte was.
+/// The role of a byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Walked {
     /// A part of the value, which goes on.
     Part,
     /// The last byte of the value.
     End,
-    /// After the value, and not taken: numbers end like that.
+    /// After the value, and not taken: numbers end that way.
     After,
 }
 
@@ -31,7 +31,7 @@ enum State {
     Half,
     HalfEscape,
     Number(Part),
-    /// What is missing of `true`, `false` or `null`.
+    /// The missing bytes of `true`, `false` or `null`.
     Word(&'static [u8]),
 }
 
@@ -64,8 +64,8 @@ impl Walk {
         Walk { state: State::Value, open: Vec::new(), is_key: false, unit: 0, high: false }
     }
 
-    /// Reads the next byte, and writes to `out` what belongs to the value. A control character that stands in a string as
-    /// it is, which JSON forbids, is written as an escape.
+    /// Reads the next byte, and writes the bytes of the value to `out`. A control character inside a string, which JSON forbids,
+    /// is written as an escape.
     ///
     /// # Errors
     /// Why the text is not JSON.
@@ -208,7 +208,7 @@ impl Walk {
         Ok(Walked::Part)
     }
 
-    /// Whether the text so far is a whole value: one that is over, or a number.
+    /// Whether the text so far is a whole value: an ended one, or a number.
     pub(super) fn is_whole(&self) -> bool {
         use Part::{Exponent, Fraction, Whole, Zero};
         let number = matches!(self.state, State::Number(Zero | Whole | Fraction | Exponent));
@@ -216,7 +216,7 @@ impl Walk {
     }
 }
 
-/// The value that `text` is, without white space around it, or why it is none.
+/// The value of `text`, without white space around it, or why it is none.
 pub(super) fn whole_value(text: &str) -> Result<String, &'static str> {
     let (mut walk, mut out) = (Walk::new(), Vec::new());
     let text = text.trim();

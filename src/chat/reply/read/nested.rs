@@ -1,6 +1,6 @@
-//! Calls as MiniMax M3 writes them: every value between tags of its own, lists and objects too, and a mark before each tag.
+//! Calls in MiniMax M3's form: every value between tags of its own, lists and objects too, and a mark before each tag.
 //!
-//! The text of a value does not say what it is: the tool's schema does, or else what it looks like.
+//! The text of a value does not show its type: the tool's schema decides, or else the text's form.
 #![forbid(unsafe_code)]
 
 use serde_json::Value;
@@ -58,7 +58,7 @@ pub(in super::super) struct NestedReader {
     at: At,
     name: String,
     tag: String,
-    /// The values that are open, from the argument inwards.
+    /// The open values, from the argument inwards.
     open: Vec<Node>,
     /// The schema of the call's arguments.
     schema: Option<Value>,
@@ -80,7 +80,7 @@ impl NestedReader {
         }
     }
 
-    /// The innermost value that is open ends.
+    /// Ends the innermost open value.
     fn close(&mut self, sink: &mut Sink) -> Result<(), String> {
         let Some(node) = self.open.pop() else { return Err("a tag closes that none opens".into()) };
         if node.name != self.tag {
@@ -174,7 +174,7 @@ impl NestedReader {
                         None => return self.wait(input),
                     }
                 }
-                // What opens a tag begins what closes one.
+                // An opening tag begins like a closing one.
                 At::Tag if input.rest() == "<" && !input.is_last() => return Ok(Step::More),
                 At::Tag => match input.accept_any(&["</", "<"]) {
                     Err(()) => return Ok(Step::More),
@@ -205,7 +205,7 @@ impl NestedReader {
         }
     }
 
-    /// More is needed; what is left may begin a mark.
+    /// More text is needed; the rest may begin a mark.
     fn wait(&self, input: &Input<'_>) -> Result<Step, String> {
         if input.is_last() { Err(CUT.into()) } else { Ok(Step::More) }
     }
@@ -236,7 +236,7 @@ fn member<'s>(schema: &'s Value, name: &str) -> Option<&'s Value> {
     schema.get("properties")?.get(name)
 }
 
-/// Writes a value as JSON. Without a schema it is what it looks like.
+/// Writes a value as JSON. Without a schema its form decides.
 fn write(
     node: &Node,
     root: Option<&Root<'_>>,

@@ -1,4 +1,4 @@
-//! Calls as Python writes them: `[name(key=value, …), …]`.
+//! Calls in Python's form: `[name(key=value, …), …]`.
 #![forbid(unsafe_code)]
 
 use super::super::input::{Input, Next};
@@ -23,13 +23,13 @@ enum At {
     Close,
 }
 
-/// Where in the text of a value.
+/// The place in the text of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Within {
     Plain,
     String(char),
     Escape(char),
-    /// After a quotation mark, which ends the string if what follows allows it.
+    /// After a quotation mark, which ends the string if the next character allows it.
     After(char),
 }
 
@@ -72,7 +72,7 @@ impl PythonReader {
         Ok(())
     }
 
-    /// Reads the text of a value up to the comma or the parenthesis after it, which is given and stays.
+    /// Reads the text of a value up to the comma or the parenthesis after it, which is returned and stays.
     fn value_end(&mut self, input: &mut Input<'_>) -> Result<Option<char>, String> {
         let rest = input.rest();
         let (mut n, mut end) = (rest.len(), None);
@@ -118,7 +118,7 @@ impl PythonReader {
             }
             if input.rest().is_empty() {
                 return match input.is_last() {
-                    // What stands between two calls is no call by itself.
+                    // Text between two calls is no call by itself.
                     true if matches!(self.at, At::Call | At::AfterCall | At::Close) => {
                         sink.end(input);
                         Ok(Step::Done)
