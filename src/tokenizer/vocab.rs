@@ -284,9 +284,8 @@ impl Lexicon {
         }
         let mut table = HashTable::new();
         let reserved = table.try_reserve(spelled.len(), |_| 0);
-        reserved.map_err(|_| {
-            Error::NoMemory(format!("no memory for {ROOM_FOR}: a table of {}", spelled.len()))
-        })?;
+        reserved
+            .map_err(|_| Error::NoMemory(format!("no memory for {WHAT}: a table of {}", spelled.len())))?;
         let mut lexicon = Lexicon { pieces, table, hashing: RandomState::new(), bytes, max_len: 0 };
         for (i, id) in spelled.into_iter().enumerate() {
             looks.at(i)?;

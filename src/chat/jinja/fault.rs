@@ -69,8 +69,8 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// An allowance for an input of so many bytes: ample for templates that pass over all messages once for each message,
-    /// of which there is one in thirty bytes at most, up to a thousand; so that little work is lost on a template that never ends.
+    /// A budget for an input of `bytes` bytes. It is ample for templates that read all messages once for each message; there is
+    /// one message in thirty bytes at most, up to a thousand. So little work is lost on a template that never ends.
     pub(crate) fn for_input(bytes: usize) -> Budget {
         let n = bytes as u64;
         let squared = n.saturating_mul(n);

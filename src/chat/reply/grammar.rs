@@ -49,8 +49,8 @@ impl ReplyFormat {
     /// distinguish it from an answer.
     ///
     /// # Errors
-    /// `InvalidArgument` when a call has to be made and there is no tool, or none of the name, and for schemas that cannot be met;
-    /// `Unsupported` when no form of calls is known for the template, and for names and schemas that the form cannot be held to.
+    /// `InvalidArgument` when a call is required and there is no tool, or none of the name, and for schemas that no value meets;
+    /// `Unsupported` when the template's form of calls is unknown, and for names and schemas that the form cannot enforce.
     pub fn tool_grammar(&self, asked: ToolUse<'_>, parts: &GrammarParts<'_>) -> Result<Option<ToolGrammar>> {
         let ToolUse { tools, choice, parallel, in_thought } = asked;
         let is_lazy = *choice == ToolChoice::Auto;

@@ -331,7 +331,7 @@ fn anchored(pattern: &str) -> Option<String> {
     }
     let any = super::lark::ANY;
     let (before, after) = (if is_start { "" } else { any }, if is_end { "" } else { any });
-    Some(format!("{before}(?:{inner}){behind}"))
+    Some(format!("{before}(?:{inner}){after}"))
 }
 
 #[cfg(test)]
