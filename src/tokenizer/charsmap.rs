@@ -16,8 +16,8 @@ pub(super) struct Charsmap {
     strings: String,
 }
 
-/// The longest key, in bytes, that is looked for: real ones are a few characters, and the limit keeps the search linear
-/// in the text for any table.
+/// The longest key, in bytes, that is searched for: real ones are a few characters, and the limit keeps the search linear in the
+/// text for any table.
 const MAX_KEY: usize = 128;
 
 /// The longest replacement, in bytes. Real ones are 18 characters at most.
@@ -50,8 +50,8 @@ impl Charsmap {
         Ok(Charsmap { units, strings: copied_text(strings, &what)? })
     }
 
-    /// The lengths of the keys that `text` begins with, shortest first, each with what begins with its replacement. What
-    /// in the table leads outside it matches nothing.
+    /// The lengths of the keys that `text` begins with, shortest first, each with the text from its replacement on. References
+    /// outside the table match nothing.
     fn prefixes<'c>(&'c self, text: &str, mut found: impl FnMut(usize, &'c str)) {
         let offset = |unit: u32| (unit >> 10) << ((unit & (1 << 9)) >> 6);
         let Some(&root) = self.units.first() else { return };

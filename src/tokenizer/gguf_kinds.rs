@@ -1,4 +1,4 @@
-//! How each kind of vocabulary that GGUF files hold is built.
+//! How the kinds of vocabulary in GGUF files are built.
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
@@ -21,7 +21,7 @@ use super::wordpiece::{MAX_CHARS, WordPiece};
 use crate::error::{Error, Result, quoted};
 use crate::gguf::{Array, Metadata, Value, collected, with_capacity};
 
-/// What is built differently for each kind of vocabulary.
+/// The parts that differ for each kind of vocabulary.
 pub(super) struct Parts {
     pub(super) lexicon: Lexicon,
     pub(super) model: Model,
@@ -102,7 +102,7 @@ pub(super) fn pieces(
     })
 }
 
-/// Words between white space, written in the characters that they have (`jina-embeddings-v2-base-zh`).
+/// Words between white space, in plain characters (`jina-embeddings-v2-base-zh`).
 pub(super) fn plain(
     meta: &Metadata,
     vocab: &Vocab<'_>,

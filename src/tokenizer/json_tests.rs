@@ -131,14 +131,14 @@ fn added_tokens_follow_their_strip_rules() {
     assert_eq!(encode(&token("rstrip"), "a <m> \n a"), [0, 3, 7, 0]);
     assert_eq!(encode(&token("rstrip"), "<m> <m>"), [7, 7]);
     assert_eq!(encode(&token("single_word"), "a<m> <m>b <m>"), [0, 3, 1, 3, 7]);
-    // A normalized token is looked for in the normalized text, and is normalized itself.
+    // A normalized token is searched for in the normalized text, and is normalized itself.
     let mut file = token("normalized");
     file["normalizer"] = json!({ "type": "Lowercase" });
     file["added_tokens"][1]["content"] = "<M>".into();
     assert_eq!(encode(&file, "A<m>B<M>"), [0, 7, 1, 7]);
 }
 
-/// BPE of "h", "e", "l", "o" and `▁` for spaces, which the parts put before texts as they say, with `<s>` and `?` for the unknown.
+/// BPE of "h", "e", "l", "o" and `▁` for spaces, which the parts put before texts, with `<s>` and `?` for the unknown.
 fn pieces(pre_tokenizer: Value) -> Value {
     json!({
         "added_tokens": [added(9, "<s>")],
@@ -163,7 +163,7 @@ fn in_two_pieces(file: &Value, first: &str, then: &str) -> String {
     both
 }
 
-/// Whichever texts get a space, one that goes on where other text ends gets none.
+/// Whatever texts get a space, one that continues another text gets none.
 #[test]
 fn metaspace_puts_no_space_after_text() {
     for scheme in ["always", "first", "never"] {
@@ -183,11 +183,11 @@ fn metaspace_puts_no_space_after_text() {
     }
     let old = pieces(json!({ "type": "Metaspace", "replacement": "▁", "add_prefix_space": true }));
     assert_eq!(in_two_pieces(&old, "he", "llo"), " hello");
-    // After bytes that are no text there is a text of its own.
+    // After bytes that are not text a new text begins.
     assert_eq!(build(&old, None).unwrap().encode_bytes(b"he\xffllo", false, false).unwrap(), [5, 2, 8, 0, 7]);
 }
 
-/// Tokens that text makes do not end it: the unknown one, and those that are found in the normalized text.
+/// Tokens made from text do not end it: the unknown one, and those found in the normalized text.
 #[test]
 fn special_is_what_is_found_in_the_text_as_it_is() {
     let normalizer = json!({ "type": "Sequence", "normalizers": [
@@ -206,7 +206,7 @@ fn special_is_what_is_found_in_the_text_as_it_is() {
     assert_eq!(tokens.encode_after(&[0, 10], "he", true).unwrap(), [1, 2]);
 }
 
-/// After what the tokenizer itself puts before a text, the text is at the start.
+/// After the tokenizer's own prefix of a text, the text is at the start.
 #[test]
 fn text_after_the_frame_is_at_the_start() {
     let metaspace =
@@ -219,13 +219,13 @@ fn text_after_the_frame_is_at_the_start() {
     assert_eq!(tokens.encode("", true, true).unwrap(), [9]);
     assert_eq!(tokens.encode("he", true, true).unwrap(), [9, 5, 2]);
     assert_eq!(tokens.encode_after(&[9], "he", true).unwrap(), [5, 2]);
-    // It is the start for nothing else.
+    // It is the start in no other case.
     assert_eq!(tokens.encode_after(&[5, 9], "he", true).unwrap(), [1, 2]);
     assert_eq!(tokens.encode_after(&[9, 9], "he", true).unwrap(), [1, 2]);
     assert_eq!(tokens.encode("<s>he", true, true).unwrap(), [9, 9, 1, 2]);
 }
 
-/// The space that ByteLevel puts before texts is no part of the normalized text, in which tokens are found.
+/// The space that ByteLevel puts before texts is not part of the normalized text, in which tokens are found.
 #[test]
 fn byte_level_puts_its_space_before_each_text() {
     let mut file = bpe();
@@ -369,7 +369,7 @@ fn long_texts_are_cut_in_sentences() {
     assert!(e.message().len() < 1000 && e.message().contains(" at line 1 column "), "{:.500}", e.message());
 }
 
-/// Deeper than any parser should go.
+/// Deeper than any parser should recurse.
 #[test]
 fn deep_nesting_is_refused() {
     let mut normalizer = r#"{"type":"Sequence","normalizers":["#.repeat(100_000);
@@ -396,7 +396,7 @@ fn broken_normalization_tables_are_harmless() {
     }
 }
 
-/// Without a look at the clock: quadratic time would be hours.
+/// Does not read the clock: quadratic time would take hours.
 #[test]
 fn long_texts_take_linear_time() {
     for file in [bpe(), wordpiece(), unigram()] {

@@ -1,4 +1,4 @@
-//! What is done to text before it is cut into words.
+//! Changes to a text before it is cut into words.
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
@@ -26,9 +26,9 @@ pub(super) enum Step {
     ReplaceMatches(Matcher, String),
     /// Letters become small ones.
     Lowercase,
-    /// Runs of spaces become one; those at the ends go.
+    /// Runs of spaces become one; those at the ends are removed.
     CollapseSpaces,
-    /// Replacements by SentencePiece's table, as it does it, or by grapheme clusters.
+    /// Replacements by SentencePiece's table, in its way or by grapheme clusters.
     Charsmap { map: Box<Charsmap>, graphemes: bool },
     /// Anything else, by the `tokenizers` crate.
     Other {
