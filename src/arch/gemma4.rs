@@ -98,7 +98,7 @@ pub(super) fn shared_layers<B: Backend>(
     let n_shared = if file.has_key(NAME) { file.count(NAME)? as usize } else { absent };
     let first = n_layer.checked_sub(n_shared).filter(|&first| first > 0).ok_or_else(|| {
         let called = file.called(NAME);
-        Error::Format(format!("{called} is no number of layers behind the first of {n_layer}"))
+        Error::Format(format!("{called} is no number of layers after the first of {n_layer}"))
     })?;
     let shared = |(i, local): (usize, &bool)| match windowed[..first].iter().rposition(|w| w == local) {
         _ if i < first => Ok(None),

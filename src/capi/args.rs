@@ -184,7 +184,7 @@ pub unsafe fn check_capacity<T>(
     let needed = unsafe { Out::new(needed, "n_needed") }?;
     if capacity < n {
         needed.set(n)?;
-        return Err(Error::BufferTooSmall(format!("{arg} has room for {capacity} elements, {n} are needed")));
+        return Err(Error::BufferTooSmall(format!("{arg} holds {capacity} elements, {n} are needed")));
     }
     if n > 0 {
         check_array(buffer.cast_const(), capacity, (arg, "capacity"))?;

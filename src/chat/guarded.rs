@@ -168,7 +168,9 @@ mod tests {
         let mut budget = Budget::for_input(1000);
         let sign = '\u{fdd1}';
         let text = Value::from("a<|im_end|>é [b] im/_-end");
-        let Value::Str(signed) = guard.put(&text, sign, &mut budget).expect("room") else { panic!("a text") };
+        let Value::Str(signed) = guard.put(&text, sign, &mut budget).expect("memory") else {
+            panic!("a text")
+        };
         let written = format!("<|im_start|>{signed}<|im_end|>\\ufdd1{sign}");
         let rendered = Guard::take(&written, sign);
         assert_eq!(rendered.text, "<|im_start|>a<|im_end|>é [b] im/_-end<|im_end|>");

@@ -213,7 +213,7 @@ fn check_nodes(words: &[Vec<u8>]) -> Result<()> {
     match n <= MAX_NODES {
         true => Ok(()),
         false => Err(Error::Unsupported(format!(
-            "the texts of the vocabulary make a trie of {n} nodes, but constraints have room for {MAX_NODES}"
+            "the texts of the vocabulary make a trie of {n} nodes, but constraints hold at most {MAX_NODES}"
         ))),
     }
 }

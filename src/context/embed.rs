@@ -180,8 +180,8 @@ impl Longest {
         }
         let limit = match by {
             Bound::Option(name) => format!("a text of this context may have {most} ({name})"),
-            Bound::Cache => format!("the KV cache has room for {most} (kv_limit)"),
-            Bound::Sequences => format!("the context's sequences leave room for {most}: rewind some"),
+            Bound::Cache => format!("the KV cache holds {most} (kv_limit)"),
+            Bound::Sequences => format!("the context's sequences leave space for {most}: rewind some"),
         };
         Err(Error::ContextFull(format!("text {i} has {n} tokens, but {limit}")))
     }

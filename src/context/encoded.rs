@@ -53,7 +53,7 @@ impl Encoded {
             if !goes_on {
                 if (0..i).any(|j| seq_of(j) == seq) {
                     return Err(Error::InvalidArgument(format!(
-                        "token {i} of the batch goes on with the text of sequence {seq} behind other sequences' tokens, but an \
+                        "token {i} of the batch goes on with the text of sequence {seq} after other sequences' tokens, but an \
                          encoder reads a text in one piece"
                     )));
                 }

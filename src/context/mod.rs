@@ -317,7 +317,7 @@ impl Context {
         self.forget_logits();
         best.clear();
         let n = tokens.ids.len();
-        let no_memory = |_| Error::NoMemory(format!("no memory for the best tokens behind a batch of {n}"));
+        let no_memory = |_| Error::NoMemory(format!("no memory for the best tokens of a batch of {n}"));
         best.try_reserve(n).map_err(no_memory)?;
         let mut end = 0;
         while end < n {

@@ -268,7 +268,7 @@ impl Context {
             let n_free = self.sequences.n_free_without(group, emptied.clone());
             if used.len() > n_free {
                 return Err(Error::ContextFull(format!(
-                    "the state has {} pages of {PAGE_LEN} tokens{}, but the KV cache has room for {n_free}: rewind a sequence",
+                    "the state has {} pages of {PAGE_LEN} tokens{}, but the KV cache has {n_free} free: rewind a sequence",
                     used.len(),
                     self.sequences.called(group)
                 )));

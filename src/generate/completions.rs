@@ -75,7 +75,7 @@ impl Completions {
             )));
         }
         if options.shift.is_some() {
-            return Err(Error::Unsupported("completions forget no tokens for room (shift)".into()));
+            return Err(Error::Unsupported("completions cannot forget tokens (shift)".into()));
         }
         let holder = "a sequence of this context";
         if let Prompt::Tokens(ids) = prompt {

@@ -56,7 +56,7 @@ pub fn fim_prompt(
     expect_room(n_bytes.saturating_mul(tokenizer.memory_per_byte()), "tokenizing a text of this length")?;
     let marks = tokenizer.fill_in();
     let before = needed(marks.prefix, "the text before the gap", "this needs")?;
-    let after = needed(marks.suffix, "the text behind the gap", "this needs")?;
+    let after = needed(marks.suffix, "the text after the gap", "this needs")?;
     let middle = || needed(marks.middle, "the middle", "this order needs");
     let order = match (options.order, marks.middle) {
         (FimOrder::Auto, None) => FimOrder::Spm,

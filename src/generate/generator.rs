@@ -267,7 +267,7 @@ impl Generator {
         }
         let n = self.tokens.len();
         fallible(|| self.tokens.try_reserve(1))
-            .map_err(|_| Error::NoMemory(format!("no memory for another token behind {n}")))?;
+            .map_err(|_| Error::NoMemory(format!("no memory for another token after {n}")))?;
         let o = &self.options;
         if o.shift.is_none() && context.n_past(o.seq)? == context.options().n_ctx {
             return Ok(Step::End(FinishReason::ContextFull));

@@ -74,7 +74,7 @@ mod tests {
         }
         let (first, last) = (Arc::downgrade(&parts[0].0), Arc::downgrade(&parts[7].0));
         drop(parts);
-        assert_eq!((first.strong_count(), last.strong_count()), (0, 1), "the last has room left");
+        assert_eq!((first.strong_count(), last.strong_count()), (0, 1), "the last has space left");
         drop(slabs);
         assert_eq!(last.strong_count(), 0);
     }

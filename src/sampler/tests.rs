@@ -384,7 +384,7 @@ fn biases_and_lists_change_single_tokens() {
     let mut chain = sampler(0, &[Stage::Bias(vec![(0, 1.0), (0, 9.0), (99, 1.0)]), Stage::Greedy]);
     assert_eq!(chain.sample(&logits).unwrap(), 0);
     let mut sums = sampler(0, &[Stage::Bias(vec![(0, 2.0), (3, f32::MIN), (0, 2.0)]), Stage::Greedy]);
-    assert_eq!(sums.sample(&logits).unwrap(), 0, "4 behind two times 2");
+    assert_eq!(sums.sample(&logits).unwrap(), 0, "4 after two times 2");
     let ruled_out = vec![(3, 9.0), (3, f32::NEG_INFINITY), (3, f32::NEG_INFINITY)];
     assert_eq!(kept(&logits, Stage::Bias(ruled_out)), [0, 1, 2]);
     let large = vec![(1, 1.0), (5, f32::MAX), (5, f32::MAX)];

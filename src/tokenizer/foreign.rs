@@ -245,7 +245,7 @@ mod tests {
                 for normalizer in &normalizers {
                     let parts = [before, &c.to_string()];
                     let apply = |text: &str| normalizer.apply(text, &mut Effort::new(text.len())).unwrap();
-                    assert_eq!(apply(&parts.concat()), parts.map(apply).concat(), "{c:?} behind {before:?}");
+                    assert_eq!(apply(&parts.concat()), parts.map(apply).concat(), "{c:?} after {before:?}");
                 }
             }
         }

@@ -168,7 +168,7 @@ fn sequences_and_logits_stay_as_they_are() {
     // 48 tokens take two pages; one is left.
     let full = context.embed(&[&tokens[..33]], &EmbedOptions::default());
     let message = full.expect_err("no free pages").message().to_owned();
-    assert!(message.contains("text 0 has 33 tokens") && message.contains("room for 32"), "{message}");
+    assert!(message.contains("text 0 has 33 tokens") && message.contains("space for 32"), "{message}");
     context.embed(&[&tokens[..32]], &EmbedOptions::default()).expect("free pages");
     context.rewind(0, 0).expect("a sequence");
     context.embed(&[&tokens[..48]], &EmbedOptions::default()).expect("free pages");
@@ -311,7 +311,7 @@ fn texts_are_cut_to_the_free_pages() {
     let rows = EmbedOptions { pooling: Some(Pooling::None), ..truncate };
     // No sequence is to blame.
     for n in [100, 200] {
-        let culprits = [&format!("text 1 has {n} tokens"), "room for 64 (kv_limit)"];
+        let culprits = [&format!("text 1 has {n} tokens"), "holds 64 (kv_limit)"];
         refused(c.embed(&[&[5], &text[..n]], &plain), full, &culprits);
     }
     let cut = c.embed(&[&text[..64]], &plain).expect("free pages");
@@ -324,9 +324,9 @@ fn texts_are_cut_to_the_free_pages() {
     // A sequence takes a page, then both.
     c.decode(Tokens::next(&[1; 8])).expect("free pages");
     assert_eq!(c.embed(&[&text], &truncate), c.embed(&[&text[..32]], &plain));
-    refused(c.embed(&[&text], &plain), full, &["text 0 has 200 tokens", "room for 32: rewind"]);
+    refused(c.embed(&[&text], &plain), full, &["text 0 has 200 tokens", "space for 32: rewind"]);
     c.decode(Tokens::next(&[1; 30])).expect("free pages");
-    refused(c.embed(&[&text], &truncate), full, &["text 0 has 200 tokens", "room for 0: rewind"]);
+    refused(c.embed(&[&text], &truncate), full, &["text 0 has 200 tokens", "space for 0: rewind"]);
 }
 
 #[test]
@@ -342,5 +342,5 @@ fn texts_without_a_free_page_keep_their_tokens() {
     c.decode(Tokens::next(&[1])).expect("free pages");
     let whole = c.tokenize_texts(&[&text], &truncate).expect("tokens");
     let full = |e: &Error| matches!(e, Error::ContextFull(_));
-    refused(c.embed(&[&whole[0]], &truncate), full, &["text 0 has", "room for 0: rewind"]);
+    refused(c.embed(&[&whole[0]], &truncate), full, &["text 0 has", "space for 0: rewind"]);
 }

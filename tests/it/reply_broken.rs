@@ -87,7 +87,7 @@ const FORMS: [(&str, &str, &str, &str, &str, &str); 20] = [
         "<|tool_call>call:",
         "<|tool_call>call:f{a:<|\"|>x<|\"|>}<tool_call|>",
         "<|tool_call>call:f{n:<|\"|>}<|\"|>x}",
-        "stands behind",
+        "follows",
         "<tool_call|>",
     ),
     (

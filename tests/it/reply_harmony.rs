@@ -78,20 +78,20 @@ const REPLIES: &[(&str, &str)] = &[
     // Words in a header, which would be lost.
     (
         "<|channel|>commentary I will call it<|message|>Hi.",
-        "!the header of a message goes on behind its type \"I\": <|channel|>commentary I will call it<|message|>!Hi.",
+        "!the header of a message goes on after its type \"I\": <|channel|>commentary I will call it<|message|>!Hi.",
     ),
     // A header without a message: the next one counts.
     (
         "<|channel|>analysis So.<|end|><|start|>assistant<|channel|>final<|message|>Hi.",
-        "!the header of a message has no message behind it: <|channel|>analysis So.<|end|>!Hi.",
+        "!the header of a message has no message after it: <|channel|>analysis So.<|end|>!Hi.",
     ),
     (
         "<|channel|>commentary to=functions.f<|start|>assistant<|channel|>commentary to=functions.g<|message|>{}",
-        "!the header of a message has no message behind it: <|channel|>commentary to=functions.f![g{}]",
+        "!the header of a message has no message after it: <|channel|>commentary to=functions.f![g{}]",
     ),
     (
         "<|channel|>commentary to=f {}<|call|>",
-        "!the header of a message has no message behind it: <|channel|>commentary to=f {}<|call|>!",
+        "!the header of a message has no message after it: <|channel|>commentary to=f {}<|call|>!",
     ),
     // Messages that are not the model's to write.
     (
@@ -143,7 +143,7 @@ fn a_header_without_an_end_comes_back() {
     assert_eq!(read(ToolChoice::Auto, &["Hi.<|start|>assistant<|channel|>comm"], End::Cut), "Hi.");
     for (broken, reason) in [
         ("<|channel|>commentary to=functions.", "cut off inside the call"),
-        ("<|channel|>commentary We should look", "goes on behind its type"),
+        ("<|channel|>commentary We should look", "goes on after its type"),
         ("<|start|>user", "names the role \"user\""),
     ] {
         let got = read(ToolChoice::Auto, &[broken], End::Cut);

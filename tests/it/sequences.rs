@@ -524,10 +524,10 @@ fn states_that_do_not_fit_say_why() {
     let short = ContextOptions { n_ctx: 32, ..options(KvType::F16) };
     refused(&mut new(&model, &short), Some(0), &one, &["40 tokens", "n_ctx 32"]);
     let few = ContextOptions { n_seq: 2, ..options(KvType::F16) };
-    refused(&mut new(&model, &few), None, &all, &["5 sequences", "room for 2"]);
+    refused(&mut new(&model, &few), None, &all, &["5 sequences", "the context has 2"]);
     let page = context.memory().0 / 15;
     let tight = ContextOptions { kv_limit: Some(page + page / 2), ..options(KvType::F16) };
-    refused(&mut new(&model, &tight), Some(3), &one, &["2 pages", "room for 1"]);
+    refused(&mut new(&model, &tight), Some(3), &one, &["2 pages", "has 1 free:"]);
     let encoder = new(&Arc::new(encoder), &ContextOptions::default());
     assert!(matches!(encoder.state_len(None), Err(Error::Unsupported(_))));
     assert!(matches!(context.state_len(Some(5)), Err(Error::InvalidArgument(_))));

@@ -53,7 +53,7 @@ impl Sequences {
         let len = self.sequences[i].len;
         let end = keep.checked_add(drop).filter(|&end| end <= len).ok_or_else(|| {
             Error::InvalidArgument(format!(
-                "{drop} tokens behind the first {keep} of sequence {seq} cannot be forgotten: it has {len}"
+                "{drop} tokens after the first {keep} of sequence {seq} cannot be forgotten: it has {len}"
             ))
         })?;
         if drop == 0 {

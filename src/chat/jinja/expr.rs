@@ -320,7 +320,7 @@ impl Parser<'_> {
                         let index = self.boxed(ExprKind::Const(Value::Int(*n)))?;
                         self.node(ExprKind::Item(inner, index))?
                     }
-                    _ => return self.error("expected a name behind \".\""),
+                    _ => return self.error("expected a name after \".\""),
                 }
             } else if self.take_op("[") {
                 self.subscript(inner)?

@@ -103,13 +103,13 @@ impl Walk {
             },
             State::Colon => match byte {
                 b':' => self.state = State::Value,
-                _ => return Err("a key has no colon behind it"),
+                _ => return Err("a key has no colon after it"),
             },
             State::After => match (byte, self.open.last()) {
                 (b',', Some(true)) => self.state = State::Key,
                 (b',', Some(false)) => self.state = State::Value,
                 (b'}', Some(true)) | (b']', Some(false)) => return Ok(self.close()),
-                _ => return Err("something other than a comma or the end stands behind a value"),
+                _ => return Err("something other than a comma or the end follows a value"),
             },
             State::String => match byte {
                 b'"' if self.is_key => (self.state, self.is_key) = (State::Colon, false),
@@ -224,7 +224,7 @@ pub(super) fn whole_value(text: &str) -> Result<String, &'static str> {
         match walk.step(byte, &mut out)? {
             Walked::Part => {}
             Walked::End if i + 1 == text.len() => {}
-            Walked::End | Walked::After => return Err("something stands behind the value"),
+            Walked::End | Walked::After => return Err("something follows the value"),
         }
     }
     match walk.is_whole() {

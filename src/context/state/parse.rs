@@ -66,7 +66,7 @@ impl Context {
             }
             None if !is_whole => Err("is of one sequence, and not of a context: load it into one".into()),
             None if n_entries > n_seq => {
-                Err(format!("has {n_entries} sequences, but there is room for {n_seq}"))
+                Err(format!("has {n_entries} sequences, but the context has {n_seq}"))
             }
             _ => Ok(()),
         }

@@ -53,9 +53,7 @@ impl Generator {
         options: &GenerateOptions,
     ) -> Result<Generator> {
         if options.shift.is_some() {
-            return Err(Error::Unsupported(
-                "an engine's generations forget no tokens for room (shift)".into(),
-            ));
+            return Err(Error::Unsupported("an engine's generations cannot forget tokens (shift)".into()));
         }
         if let Prompt::Tokens(ids) = prompt {
             check_length(ids.len(), n_ctx, "a request of this engine")?;

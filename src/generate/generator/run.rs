@@ -65,7 +65,7 @@ impl Generator {
         let left = if is_last { 0 } else { self.options.max_tokens - self.usage.n_generated };
         let n_free = n_ctx.saturating_sub(self.n_run + 1);
         if context.advance(seq, id) {
-            self.came_true();
+            self.count_accepted();
             return Ok(());
         }
         let forced = self.forced_run(sampler, left.min(n_free).min(MAX_AHEAD));
@@ -92,7 +92,7 @@ impl Generator {
     }
 
     /// The token lay ready: a draft was accepted.
-    fn came_true(&mut self) {
+    fn count_accepted(&mut self) {
         if self.n_forced_ahead > 0 {
             self.n_forced_ahead -= 1;
             self.usage.n_forced += 1;

@@ -91,7 +91,7 @@ impl Head<'_> {
                 let said;
                 (said, rest) = word(rest.strip_prefix(CONSTRAIN).unwrap_or(rest));
                 if let Some(kind) = kind.replace(said).filter(|kind: &&str| !kind.is_empty()) {
-                    return Err(format!("the header of a message goes on behind its type {kind:.100?}"));
+                    return Err(format!("the header of a message goes on after its type {kind:.100?}"));
                 }
             }
         }
@@ -279,7 +279,7 @@ impl Harmony {
                     _ => *input = ahead,
                 }
                 self.at = At::Start;
-                Err("the header of a message has no message behind it".into())
+                Err("the header of a message has no message after it".into())
             }
             None => {
                 *input = ahead;

@@ -32,7 +32,7 @@ impl<'t> Literal<'t> {
         self.space();
         match self.rest().is_empty() {
             true => Ok(self.out),
-            false => Err(format!("{:.40?} stands behind a value", self.rest())),
+            false => Err(format!("{:.40?} follows a value", self.rest())),
         }
     }
 
@@ -127,7 +127,7 @@ impl<'t> Literal<'t> {
                 self.string(c)?;
             }
             _ => {
-                let n = rest.find(':').ok_or("a key has no colon behind it")?;
+                let n = rest.find(':').ok_or("a key has no colon after it")?;
                 self.out.push_str(&quoted(rest[..n].trim()));
                 self.at += n;
             }
@@ -135,7 +135,7 @@ impl<'t> Literal<'t> {
         self.space();
         match self.accept(":") {
             true => Ok(()),
-            false => Err("a key has no colon behind it".into()),
+            false => Err("a key has no colon after it".into()),
         }
     }
 

@@ -182,7 +182,7 @@ impl NestedReader {
                         self.tag.clear();
                         self.at = if which == 0 { At::Closing } else { At::Opening };
                     }
-                    Ok(None) => return Err("no tag stands behind the mark of one".into()),
+                    Ok(None) => return Err("no tag follows the mark of one".into()),
                 },
                 At::Closing | At::Opening => {
                     if take_name(input, &mut self.tag, &[">"], "name of a tag")?.is_none() {

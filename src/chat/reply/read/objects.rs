@@ -402,7 +402,7 @@ impl ObjectReader {
                     }
                     return Ok(Step::Done);
                 }
-                (At::Begin, _) => return Err("no JSON stands behind the mark of a call".into()),
+                (At::Begin, _) => return Err("no JSON follows the mark of a call".into()),
                 _ => return Err(format!("the call cannot be read as JSON: {c:?} is not expected there")),
             }
         }

@@ -132,7 +132,7 @@ impl PythonReader {
                     input.take(1);
                     self.at = At::FirstCall;
                 }
-                (At::Begin, _) => return Err("no list of calls stands behind the mark".into()),
+                (At::Begin, _) => return Err("no list of calls follows the mark".into()),
                 (At::FirstCall, '{') => {
                     let spec =
                         Objects { close: self.close, list: List::Always, is_bare: false, is_keyed: false };

@@ -236,7 +236,7 @@ impl TaggedReader {
                     let (text, hit) = input.until(&[self.spec.name_rest]);
                     self.n_rest += text.len();
                     if self.n_rest > MOST_NAME {
-                        return Err(format!("{:?} is missing behind the name", self.spec.name_rest));
+                        return Err(format!("{:?} is missing after the name", self.spec.name_rest));
                     }
                     if hit.is_some() {
                         self.at = At::FirstKey;
