@@ -9,7 +9,7 @@ use half::{bf16, f16};
 
 use super::super::numbers;
 use crate::kernels::simd::{
-    Simd, activation, attention as attn, dots, elementwise, norm, scan, simd_kernels, whole,
+    Simd, activation, attention as attn, dots, elementwise, int16, norm, scan, simd_kernels,
 };
 use crate::kernels::{AttnState, AttnTile, RopeStyle, ScanStep, SelectiveStep, UnlearnStep};
 use crate::quant::Q8Block;

@@ -9,7 +9,7 @@ use super::super::fetch_line;
 use super::super::wide::{self as products, AddWhole};
 use crate::kernels::simd::wide::LargestSum;
 use crate::kernels::simd::{
-    Simd, activation, attention as attn, dots, elementwise, norm, numbers, scan, simd_kernels, whole, wide,
+    Simd, activation, attention as attn, dots, elementwise, int16, norm, numbers, scan, simd_kernels, wide,
 };
 use crate::kernels::{AttnState, AttnTile, I16Block, RopeStyle, ScanStep, SelectiveStep, UnlearnStep};
 use crate::quant::Q8Block;
