@@ -87,7 +87,7 @@ impl Shape {
             "n_ctx" => &mut self.n_ctx,
             _ => return Err(format!("there is no key {key:?}").into()),
         };
-        *field = value.parse().map_err(|_| format!("{argument:?} has no whole number"))?;
+        *field = value.parse().map_err(|_| format!("{argument:?} has no integer"))?;
         Ok(())
     }
 

@@ -10,7 +10,7 @@
 //! - [`memory`]: large buffers: where they come from, how many bytes there may be.
 //! - [`gguf`]: the model file: bounds-checked reading of hostile input, typed metadata, tensor directory, writer.
 //! - [`hf`]: Hugging Face folders (`config.json`, safetensors), read as GGUF models.
-//! - [`quant`]: number formats, one file each, behind the registry [`quant::FORMATS`].
+//! - [`quant`]: number formats, one file each, in the registry [`quant::FORMATS`].
 //! - [`kernels`]: single-threaded maths on slices, one table of functions per instruction set; the scalar one is the definition.
 //! - [`threads`]: the only module that starts threads: a fixed pool that spins shortly, then parks.
 //! - [`backend`]: the seam: the [`backend::Backend`] trait, its scalar definition and its threaded implementation.

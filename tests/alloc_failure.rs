@@ -84,7 +84,7 @@ fn faulty<T>(fault: Option<Fault>, call: impl FnOnce() -> T) -> (T, bool) {
 /// one result from another.
 type Outcome = (ember_status, bool, u64);
 
-/// Runs `run`, which leaves nothing behind, with every fault, or with every `stride`th. It may fail with EMBER_E_NOMEM
+/// Runs `run`, which frees all that it allocates, with every fault, or with every `stride`th. It may fail with EMBER_E_NOMEM
 /// alone, and must if `makes` something that stays.
 fn every_fault(what: &str, stride: usize, makes: bool, mut run: impl FnMut(Option<Fault>) -> Outcome) {
     // What is made once and kept: caches, and what a thread has.

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::memory::expect_room;
 use crate::model::LoadedModel;
 
-/// What stands behind an `ember_chat_parser`.
+/// The object that an `ember_chat_parser` handle points to.
 pub struct Reading {
     format: ReplyFormat,
     parser: ReplyParser,

@@ -20,7 +20,7 @@ pub struct ember_tokenizer {
     _private: (),
 }
 
-/// What stands behind an `ember_tokenizer`.
+/// The object that an `ember_tokenizer` handle points to.
 pub struct TokenizerObject {
     pub(super) tokenizer: Arc<Tokenizer>,
     references: AtomicUsize,
@@ -68,15 +68,15 @@ pub struct ember_tokenizer_info {
     pub pad_token: u32,
     /// 1 when a text gets a token (BOS as a rule) put before it where that is asked for, else 0.
     pub add_bos: u32,
-    /// 1 when a text gets a token (EOS as a rule) put behind it where that is asked for, else 0.
+    /// 1 when a text gets a token (EOS as a rule) put after it where that is asked for, else 0.
     pub add_eos: u32,
     /// 1 when there is a chat template, else 0.
     pub has_chat_template: u32,
-    /// Fill-in-the-middle: the token before the text in front of a gap.
+    /// Fill-in-the-middle: the token that precedes the text before a gap.
     pub fim_prefix_token: u32,
-    /// The token before the text behind a gap.
+    /// The token that precedes the text after a gap.
     pub fim_suffix_token: u32,
-    /// The token before what fills a gap.
+    /// The token that precedes the text that fills a gap.
     pub fim_middle_token: u32,
     /// The token before the name of a repository.
     pub fim_repository_token: u32,

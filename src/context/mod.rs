@@ -1,8 +1,7 @@
 //! Timelines over a model: batches, the paged KV cache, rewinding, logits of the requested tokens; and embeddings of whole texts.
 //!
-//! [`LoadedModel`] is a file opened, checked and bound once, shared by its contexts. A [`Context`] owns a KV cache,
-//! a workspace and a thread pool. This is the one place that erases [`Backend`](crate::backend::Backend), behind
-//! the trait of its private module `engine`.
+//! [`LoadedModel`] is a file opened, checked and bound once, shared by its contexts. A [`Context`] owns a KV cache, a workspace
+//! and a thread pool. Only the trait of the private module `runner` erases the type of the [`Backend`](crate::backend::Backend).
 #![forbid(unsafe_code)]
 
 use std::ops::Range;

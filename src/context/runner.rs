@@ -1,4 +1,4 @@
-//! A model, a backend, its workspace and KV cache behind one object-safe trait.
+//! One object-safe trait over a model, a backend, its workspace and KV cache.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;

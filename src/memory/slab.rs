@@ -29,7 +29,7 @@ pub(super) struct Slabs(Mutex<Option<(Arc<Slab>, usize)>>);
 
 impl Slabs {
     /// `size` untouched zeros at a multiple of `align`, and their slab. `None` where the system has no such mappings, has no
-    /// memory left, or another thread is in this call (perhaps one that `fork` left behind).
+    /// memory left, or another thread is in this call (perhaps one that does not exist after `fork`).
     pub(super) fn take(&self, size: usize, align: usize) -> Option<(Arc<Slab>, NonNull<u8>)> {
         if size > SLAB_BYTES {
             return None;

@@ -1,4 +1,4 @@
-//! Why generations end where several reasons come together, and what they leave behind.
+//! Why generations end where several reasons come together, and the state after them.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use crate::common;
