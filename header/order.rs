@@ -164,7 +164,7 @@ fn parse_header(written: &str) -> Result<(String, Vec<Item>), String> {
         })?;
         let extra = item.declaration.iter().position(String::is_empty);
         if let Some(next) = extra.and_then(|at| item.declaration.get(at + 1)) {
-            return Err(format!("a declaration behind {} has no comment: {next}", item.name));
+            return Err(format!("a declaration after {} has no comment: {next}", item.name));
         }
     }
     Ok((head.to_owned(), items))

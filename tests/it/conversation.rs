@@ -94,7 +94,7 @@ fn a_conversation_is_what_its_tokens_are() {
     let all = common::all_logits(&mut fresh, &ids);
     let n_vocab = model.info().n_vocab;
     let end = context.end_logits(0).unwrap();
-    assert!(end == &all[(ids.len() - 1) * n_vocab..], "the logits behind the last token");
+    assert!(end == &all[(ids.len() - 1) * n_vocab..], "the logits after the last token");
 }
 
 #[test]

@@ -231,7 +231,7 @@ fn one_that_is_alone_and_finds_no_free_page_ends() {
     assert_eq!(
         request.usage().expect("this process").n_prompt + outcome.tokens.len(),
         65,
-        "two pages, and a token chosen behind them"
+        "two pages, and a token chosen after them"
     );
     // A prompt beyond the pages but within n_ctx ends likewise; one beyond n_ctx is refused.
     let long = vec![5; 100];

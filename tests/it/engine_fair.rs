@@ -188,7 +188,7 @@ fn what_was_reused_and_what_was_run_is_the_prompt() {
     };
     assert_eq!(run(Prompt::Text(text), &echo).1, 0);
     let (n_prompt, n_reused) = run(Prompt::Text(text), &echo);
-    assert_eq!(n_reused, (n_prompt - 1) / 32 * 32, "whole pages, though the prompt is told first");
+    assert_eq!(n_reused, (n_prompt - 1) / 32 * 32, "whole pages, though the prompt is reported first");
     assert_eq!(run(Prompt::Tokens(&prompt(33, 1)), &options(3, 0)), (33, 0), "its last piece is one token");
     assert_eq!(run(Prompt::Tokens(&prompt(33, 1)), &options(3, 0)), (33, 32));
     assert_eq!(run(Prompt::Tokens(&[77]), &options(3, 0)), (1, 0));

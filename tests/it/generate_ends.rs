@@ -77,7 +77,7 @@ fn what_comes_after_the_last_token_is_no_reason() {
         c.rewind(0, 0).unwrap();
         let (texts, usage) = run(&mut c, PROMPT, &late, wait);
         assert_eq!((usage.finish, texts.len()), (Some(reason), 4));
-        assert_eq!(c.n_past(0), Ok(n_prompt + 4), "the sequence holds what was told");
+        assert_eq!(c.n_past(0), Ok(n_prompt + 4), "the sequence holds what was reported");
         c.rewind(0, 0).unwrap();
         let (texts, usage) = run(&mut c, PROMPT, &cancelled, |n| {
             if n == 4 {

@@ -44,7 +44,7 @@ fn with_hole(folder: &TempFolder) -> PathBuf {
 /// The model after a hole.
 fn after_hole(folder: &TempFolder) -> PathBuf {
     let bytes = std::fs::read(fixture(&format!("models/{NAME}.gguf"))).unwrap();
-    let path = folder.0.join("behind.bin");
+    let path = folder.0.join("after.bin");
     File::create(&path).unwrap().write_all_at(&bytes, HOLE).unwrap();
     path
 }
@@ -80,7 +80,7 @@ fn a_tensor_beyond_4_gib_is_read_at_its_place() {
 #[cfg(target_pointer_width = "64")]
 #[test]
 fn a_model_may_lie_beyond_4_gib_of_a_file() {
-    let folder = TempFolder::new("behind");
+    let folder = TempFolder::new("after");
     let path = after_hole(&folder);
     for use_mmap in [true, false] {
         let options = LoadOptions { use_mmap, ..LoadOptions::default() };

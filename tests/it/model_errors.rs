@@ -312,7 +312,7 @@ fn tokenizers_that_cannot_be_built_are_reported_without_loading() {
     use ember::model::inspect;
 
     let path =
-        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("told-{}.gguf", ember::threads::process()));
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("refused-{}.gguf", ember::threads::process()));
     let options = (LoadOptions::default(), ContextOptions { n_ctx: 32, ..ContextOptions::default() });
     let refusal = |parts: Parts| {
         std::fs::write(&path, parts.bytes()).expect("a file");

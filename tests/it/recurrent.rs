@@ -245,11 +245,11 @@ fn history(model: &Arc<LoadedModel>, kv_limit: Option<u64>, seed: u64, n_steps: 
                     if made(context.decode(tokens), options.kv_limit, &what) {
                         texts[seq].push(next);
                         let logits = bits(context.end_logits(seq as u32).unwrap());
-                        claims.add(&texts[seq], logits, format!("{what}: behind guesses"));
+                        claims.add(&texts[seq], logits, format!("{what}: after drafts"));
                         assert_eq!(
                             context.timings().n_replay,
                             replayed,
-                            "{what}: a refused guess costs nothing"
+                            "{what}: a refused draft costs nothing"
                         );
                     }
                 }
@@ -487,6 +487,6 @@ fn generations_give_the_same_with_drafts() {
     let (plain, _, _) = run(None);
     let (drafted, n_accepted, n_replay) = run(Some(Lookup { n_draft: 5, ngram: 1 }));
     assert_eq!(plain, drafted);
-    assert!(n_accepted > 0, "some guesses come true");
+    assert!(n_accepted > 0, "some drafts are accepted");
     assert_eq!(n_replay, 0, "and those that do not cost nothing");
 }

@@ -117,7 +117,7 @@ const OTHERWISE: &[(&str, &[&str], &str)] = &[
     (
         "meetkai-functionary-medium-v3.2",
         &["text_call", "thought_text_call", "three_calls"],
-        "it reads no call behind a text",
+        "it reads no call after a text",
     ),
     ("LFM2.5-8B-A1B", &["lines"], "it leaves line breaks in JSON as they are"),
     ("NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", &["values", "false"], "it reads no calls with True and False"),
@@ -132,7 +132,7 @@ const OTHERWISE: &[(&str, &[&str], &str)] = &[
     (
         "google-gemma-4-31B-it",
         &["text_call", "thought_text_call", "three_calls"],
-        "it drops text behind calls",
+        "it drops text after calls",
     ),
     ("google-gemma-4-31B-it-interleaved", &["text_call", "thought_text_call", "three_calls"], "the same"),
     ("inclusionai-ling-3.0-flash", &["marks"], "it takes any mark for the end of a value"),
