@@ -146,7 +146,7 @@ fn check_rust(path: &std::path::Path) {
     }
 }
 
-/// Steps of a generator, with all that its events can tell.
+/// Steps of a generator with all that its events can report.
 fn check_generator(path: &std::path::Path) {
     let model = load(path);
     let n = N.min(positions(model.info()) - 2);

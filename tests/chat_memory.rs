@@ -1,6 +1,6 @@
 //! A binary of its own: it has the process's allocator, which counts.
 //!
-//! Reading a conversation takes no more memory than is looked for before it is begun, however its JSON is made.
+//! Reading a conversation takes no more memory than was checked for before, whatever its JSON looks like.
 #![cfg(feature = "chat")]
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
@@ -52,7 +52,7 @@ fn conversations_and_templates_take_no_more_memory_than_is_looked_for() {
             json
         );
     }
-    // What people say has few separators, and no more is looked for than a small machine has.
+    // Ordinary messages have few separators, and need no more memory than a small machine has.
     let said = r#"{"role":"user","content":"Who wrote, in the end, the book that you told me of yesterday: was it him?"}"#;
     let json = format!("[{}]", many(said));
     assert!(memory_needed(&json) < 32 * json.len());

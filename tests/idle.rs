@@ -1,6 +1,6 @@
 //! A binary of its own: it measures the CPU time of the process.
 //!
-//! Contexts that have nothing to do burn no CPU.
+//! Idle contexts use no CPU time.
 #![cfg(unix)]
 
 mod common;

@@ -38,7 +38,7 @@ fn the_hosts_panic_hook_stays_in_force() {
     assert_eq!(panics(), 1, "the hook from before");
     assert!(std::thread::spawn(|| panic!("elsewhere")).join().is_err());
     assert_eq!(N_PANICS.load(SeqCst), 3);
-    // One that is set later stays, too: theirs is installed once.
+    // A hook that is set later stays too: llguidance installs its hook once.
     std::panic::set_hook(Box::new(|_| {
         N_PANICS.fetch_add(100, SeqCst);
     }));

@@ -12,9 +12,9 @@ use super::parts::Parts;
 pub const PAGE: usize = 32;
 pub const WINDOW: usize = 70;
 pub const N_BATCH: usize = 48;
-/// The window, 32 tokens that can be taken back, and the rest of the pages in which that begins and ends.
+/// The window, 32 tokens that can be taken back, and the rest of the pages in which these begin and end.
 pub const MOST_HELD: usize = (WINDOW + 32 + 2 * (PAGE - 1)) / PAGE;
-/// What a call of any length needs beside: the window after a micro-batch, and that one.
+/// Pages that a call of any length needs as well: the window after a micro-batch, and the micro-batch.
 pub const MOST_IN_CALL: usize = (WINDOW + 2 * PAGE) / PAGE + 2;
 
 /// A fixture whose layers see the last [`WINDOW`] positions.
@@ -31,7 +31,7 @@ pub fn options(n_ctx: usize) -> ContextOptions {
     ContextOptions { n_ctx, n_batch: N_BATCH, n_threads: 1, ..ContextOptions::default() }
 }
 
-/// The same with all positions: what every other context is compared with.
+/// The same options without a window: the context that all others are compared with.
 pub fn whole(options: &ContextOptions) -> ContextOptions {
     ContextOptions { keep_all_positions: true, kv_limit: None, ..options.clone() }
 }
