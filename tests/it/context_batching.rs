@@ -1,4 +1,4 @@
-//! However tokens are cut into calls, batches and threads, the logits are the same.
+//! The logits are the same however tokens are cut into calls, batches and threads.
 
 use crate::common;
 
@@ -65,7 +65,7 @@ fn one_batch_micro_batches_and_single_tokens_agree() {
     });
 }
 
-/// What nobody asks for: the types that processors with x86-64 are fastest with, where heads allow it.
+/// The default types: those that x86-64 processors are fastest with, where heads allow them.
 #[test]
 fn keys_and_values_are_whole_numbers_on_x86_64_by_default() {
     for head_dim in [8, 40, 100, 4096] {
@@ -90,7 +90,7 @@ fn rounding(model: &LoadedModel) -> Vec<ContextOptions> {
         .collect()
 }
 
-/// With a cache that rounds the arithmetic of a row does not depend on how many others there are.
+/// With a cache that rounds, the arithmetic of a row does not depend on the number of other rows.
 #[test]
 fn with_default_options_the_bits_are_the_same_however_calls_are_cut() {
     each(|name, model, tokens| {

@@ -1,5 +1,5 @@
-//! Conversations: what their sequence holds is not run again, they fit it for as long as anyone talks, and they are what a run from the
-//! beginning is.
+//! Conversations: tokens in their sequence are not run again, they fit the sequence however long they become, and their bits are
+//! those of a run from the beginning.
 #![cfg(feature = "chat")]
 #![allow(clippy::print_stdout, reason = "the figures are part of what the test shows")]
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
@@ -135,7 +135,7 @@ fn two_hundred_turns_in_512_tokens_run_no_turn_twice() {
 fn messages_that_do_not_fit_are_refused() {
     let model = model();
     let mut context = context(&model, 256);
-    // Not to be dropped.
+    // This message must not be dropped.
     let refuse = ConversationOptions { when_full: WhenFull::Refuse, ..options(16) };
     let mut conversation = Conversation::new(&model, refuse).unwrap();
     let error = loop {
@@ -156,7 +156,7 @@ fn messages_that_do_not_fit_are_refused() {
     conversation.add(Message::text(Role::User, &"horse ".repeat(400)).unwrap()).unwrap();
     let error = conversation.begin(&mut context).unwrap_err();
     assert!(error.to_string().contains("no turn is left"), "{error}");
-    // The host is asked, and says no.
+    // The host is asked and refuses.
     let mut conversation = Conversation::new(&model, options(16)).unwrap();
     conversation.set_on_full(Some(Box::new(|n, n_ctx, n_turns| {
         assert!(n > n_ctx && n_turns > 0);
@@ -172,7 +172,7 @@ fn messages_that_do_not_fit_are_refused() {
         }
     };
     assert!(error.to_string().contains("the host drops no turn"), "{error}");
-    // And goes on when it says yes.
+    // The conversation goes on when the host agrees.
     conversation.set_on_full(Some(Box::new(|_, _, n_turns| n_turns)));
     conversation.begin(&mut context).unwrap();
     assert!(conversation.usage().n_dropped_turns > 1);
@@ -208,7 +208,7 @@ fn forks_and_saved_conversations_go_on_alike() {
         assert_eq!(loaded.messages(), conversation.messages());
         assert_eq!(loaded.usage().generation.n_reused > 0, with_state);
     }
-    // Every byte of it counts.
+    // Every byte of the saved conversation counts.
     for at in 0..saved.len() {
         let mut bad = saved.clone();
         bad[at] ^= 1;
@@ -216,7 +216,7 @@ fn forks_and_saved_conversations_go_on_alike() {
         let error = Conversation::load(&model, options, &bad).err().unwrap();
         assert!(matches!(error, Error::Format(_)), "{error}");
     }
-    // Back, and another way.
+    // Back, and another continuation.
     conversation.undo().unwrap();
     assert_eq!(send(&mut conversation, &mut context, "And a ship?"), expected);
 }
@@ -240,7 +240,7 @@ fn misuse_is_refused() {
     conversation.abandon();
     let (answer, _) = reply(&mut conversation, &mut context);
     assert!(!answer.is_empty());
-    // Options that mean nothing, or that the template does not know.
+    // Options without a meaning here, or unknown to the template.
     let with = |change: &dyn Fn(&mut ConversationOptions)| {
         let mut o = options(8);
         change(&mut o);
@@ -347,7 +347,7 @@ fn a_call_that_has_to_be_made_parses_whatever_the_model_draws() {
         } else {
             assert_eq!((*name, choice), ("time", &"required"));
         }
-        // Its result, and what the model says to that: a call again, since it has to.
+        // The tool's result, and the model's answer to it: a call again, since one is required.
         let result = r#"{"role": "tool", "name": "weather", "content": "sunny, 20 C"}"#;
         conversation.add(Message::parse(result).unwrap()).unwrap();
         conversation.begin(&mut context).unwrap();
@@ -357,7 +357,7 @@ fn a_call_that_has_to_be_made_parses_whatever_the_model_draws() {
         if seed > 0 {
             continue;
         }
-        // Unless the choice is another one from here on.
+        // Unless the options have another choice from here on.
         let called = |conversation: &mut Conversation, context: &mut Context, sampler: &mut Sampler| {
             let all = pieces(conversation, context, sampler);
             let name = |piece| match piece {

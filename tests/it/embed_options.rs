@@ -17,7 +17,7 @@ use ember::model::{LoadOptions, LoadedModel};
 use ember::nn::pooling::Pooling;
 use serde_json::{Value, json};
 
-/// As the oracle has it.
+/// The names of the oracle.
 fn formula(n: usize, seed: usize) -> Vec<f32> {
     (0..n).map(|i| (((i * 37 + seed * 11) % 101) as f32 - 50.0) / 50.0).collect()
 }
@@ -87,7 +87,7 @@ fn vectors_are_those_of_sentence_transformers() {
         assert_eq!(found.len(), expected.len(), "{case}");
         let error = relative_rms(&found, &expected);
         assert!(error < 1e-5, "{}: {error:.1e}", case["base"]);
-        // Whatever comes after the pooling, tokens' own vectors are hidden states.
+        // Vectors of tokens are hidden states, whatever modules come after the pooling.
         let rows = EmbedOptions { pooling: Some(Pooling::None), ..EmbedOptions::default() };
         assert_eq!(context.embed(&tokens[..1], &rows).unwrap().len(), tokens[0].len() * model.info().n_embd);
     }
@@ -111,7 +111,7 @@ fn names_and_lengths_that_do_not_exist_are_refused() {
         assert!(error.to_string().contains("1 to 24"), "{error}");
     }
     let gguf = common::context(&load(&fixture("models/bert.gguf")), &ContextOptions::default());
-    // It has no tokenizer either: the name comes second.
+    // The folder has no tokenizer either: the error names it second.
     assert!(gguf.tokenize_prompted(&["w2"], &plain, Some("query")).is_err());
 }
 

@@ -1,5 +1,5 @@
-//! Embeddings: pooling against PyTorch's hidden states, many texts in one call, what is refused, and that nothing else
-//! in a context notices.
+//! Embeddings: pooling against PyTorch's hidden states, many texts in one call, and refusals. An embedding changes nothing else
+//! in a context.
 
 use crate::common;
 
@@ -82,7 +82,7 @@ fn pooled_vectors_agree_with_pytorch() {
                 assert!((length(row) - 1.0).abs() < 1e-6 && relative_rms(row, &expected) <= 1e-4);
             }
         }
-        // What the file says is the default: the mean, at length 1.
+        // The default is what the file says: the mean, at length 1.
         let mut context = context(&model, &f32_kv());
         let unit = EmbedOptions { normalize: Some(true), ..raw(Pooling::Mean) };
         let by_default = context.embed(&[&tokens], &EmbedOptions::default());
@@ -213,7 +213,7 @@ fn texts_that_cannot_be_embedded_are_named() {
     refused(c.embed(&[&[1; 9]], &EmbedOptions::default()), full, &["text 0 has 9 tokens", "8 (n_batch)"]);
 }
 
-/// A NaN in a database of vectors is found by nobody.
+/// Nobody finds a NaN in a database of vectors.
 #[test]
 fn vectors_that_are_not_finite_are_refused() {
     for x in [f32::NAN, f32::INFINITY] {

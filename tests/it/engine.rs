@@ -1,4 +1,4 @@
-//! Requests that run together give what each gives alone; the queue, its order, its ends.
+//! Requests that run together give the same results as alone; the queue, its order, its ends.
 
 use crate::common;
 
@@ -305,7 +305,7 @@ fn the_queue_is_bounded_and_the_urgent_go_first() {
     while engine.step(Duration::ZERO).expect("no error") {}
     assert_eq!(hear.try_iter().collect::<Vec<_>>(), ["first", "urgent", "second", "late"]);
     drop((first, requests));
-    // However many urgent ones come, nobody waits for ever.
+    // Nobody waits for ever, however many urgent requests come.
     let late = submit("late", -1).expect("no error");
     let mut n_urgent = 0;
     while late.usage().expect("this process").finish.is_none() {

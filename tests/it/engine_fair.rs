@@ -1,4 +1,4 @@
-//! Who is next where pages are few, what is counted, and who sees the end of a request when.
+//! Which request is next where pages are few, what is counted, and when its owner sees its end.
 
 use crate::common;
 
@@ -97,7 +97,7 @@ fn a_prompt_that_no_cache_holds_keeps_nobody_waiting() {
     assert!(!has_ended(&first));
 }
 
-/// However long those of low priority wait, they go one by one and not all together.
+/// Requests of low priority go one by one and not all together, however long they wait.
 #[test]
 fn urgent_ones_go_before_a_backlog_that_waited_long() {
     let model = load(&bundled_model());
@@ -119,7 +119,7 @@ fn urgent_ones_go_before_a_backlog_that_waited_long() {
     assert_eq!(n_begun(), low.len());
 }
 
-/// Nor one right after the other where they were passed often enough one after the other.
+/// Two that were passed often enough do not go one right after the other.
 #[test]
 fn urgent_ones_go_between_two_that_waited_long() {
     let model = load(&bundled_model());
@@ -161,7 +161,7 @@ fn one_that_waits_for_pages_goes_after_more_urgent_ones() {
     let _all = [submit("A", 250, 0)];
     step(&engine);
     let _low = submit("low", 200, -5);
-    // It is considered, and finds no free pages.
+    // The engine considers it, and finds no free pages.
     step(&engine);
     step(&engine);
     let _more = [submit("high", 200, 100), submit("usual", 200, 0)];
@@ -219,7 +219,7 @@ fn no_more_is_reused_than_the_prompt_however_often_it_begins() {
     assert!(engine.metrics().expect("this process").n_preempted > 0);
 }
 
-/// Whoever gets the last event may free what the callback uses.
+/// The owner that gets the last event may free the data of the callback.
 #[cfg(not(target_family = "wasm"))] // which has one thread
 #[test]
 fn the_end_is_not_reported_while_the_callback_runs() {
@@ -241,7 +241,7 @@ fn the_end_is_not_reported_while_the_callback_runs() {
         let engine = Arc::clone(&engine);
         move || while step(&engine) {}
     });
-    // Without patience it does no step itself.
+    // Without patience the caller does no step itself.
     while request.next(Duration::ZERO).expect("no error").is_none() {
         std::thread::yield_now();
     }
@@ -289,7 +289,7 @@ fn a_pump_waits_for_the_steps_of_others() {
     assert!(matches!(hear.recv().expect("an answer"), Err(Error::Busy(_))));
 }
 
-/// Those who wait go on with the steps, one after the other, whoever leaves and why.
+/// The threads that wait go on with the steps, one after the other, whichever thread leaves and why.
 #[cfg(not(target_family = "wasm"))] // which has one thread
 #[test]
 fn somebody_goes_on_when_the_one_who_did_the_steps_leaves() {
@@ -374,7 +374,7 @@ fn a_request_that_stays_keeps_no_cache() {
     assert!(kept.iter().all(|request| request.usage().expect("this process").n_generated == 3));
 }
 
-/// Whoever gets the last event finds nothing of the request in the metrics.
+/// The metrics count the request no more when its owner gets the last event.
 #[test]
 fn pages_are_free_when_the_end_is_reported() {
     let model = load(&bundled_model());
@@ -445,7 +445,7 @@ fn a_step_ends_when_all_that_it_is_for_are_cancelled() {
         );
         while step(&engine) {}
         assert!(other.is_none_or(|other| other.usage().expect("this process").n_generated == 3));
-        // What a step left undone is in nobody's way.
+        // A step that was not completed blocks nothing.
         let again = submit(&engine, &prompt(9, 1), &options(3, 0));
         while step(&engine) {}
         assert_eq!(again.usage().expect("this process").n_generated, 3);

@@ -1,5 +1,4 @@
-//! What fuzzing found stays found: every file of the corpora in `fuzz/corpus` goes through its target, which is the very
-//! code that is fuzzed.
+//! Every file of the corpora in `fuzz/corpus`, which fuzzing found, goes through its target: the same code that is fuzzed.
 #![cfg(all(feature = "chat", feature = "constraints", feature = "hf", not(target_family = "wasm")))]
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 #![allow(missing_docs, reason = "the targets say what they do at their head")]

@@ -177,7 +177,7 @@ fn a_stop_string_ends_the_text_before_it() {
                 let (got, usage) = push(&mut c, PROMPT, &o);
                 let expected = &text[..first + if include_stop { stop.len() } else { 0 }];
                 assert_eq!((got.text.as_str(), got.finish), (expected, Some(FinishReason::StopString)));
-                // The tokens that make it up are all reported, and all in the sequence.
+                // All tokens of the stop string are reported, and all are in the sequence.
                 assert_eq!(got.ids, whole.ids[..got.ids.len()]);
                 assert!(String::from_utf8_lossy(&got.bytes).contains(stop));
                 assert_eq!(c.tokens(0).expect("a sequence")[usage.n_prompt..], got.ids);
@@ -187,7 +187,7 @@ fn a_stop_string_ends_the_text_before_it() {
             break;
         }
     }
-    // The beginning of one that does not come is given out in the end.
+    // The beginning of a stop string that does not come is given out at the end.
     let stops = vec![format!("{}X", &text[text.len() - 5..])];
     let (got, _) = push(&mut new_context(&model, 1), PROMPT, &GenerateOptions { stops, ..exactly(24) });
     assert_eq!((&got.text, got.finish), (text, Some(FinishReason::MaxTokens)));
@@ -228,7 +228,7 @@ fn a_reused_prefix_changes_nothing_but_the_work() {
     assert_eq!(second, fresh);
     assert_eq!((usage.n_prompt, fresh_usage.n_reused), (fresh_usage.n_prompt, 0));
     assert!(usage.n_reused >= n_first && usage.n_reused < usage.n_prompt, "{usage:?}");
-    // The same prompt again runs its last token only; a shorter one, and another, forget what does not belong to them.
+    // The same prompt again runs its last token only. A shorter one and another one forget the tokens that do not belong to them.
     let (again, usage) = push(&mut c, &*longer, &reuse);
     assert_eq!((again, usage.n_reused), (fresh, usage.n_prompt - 1));
     for prompt in [PROMPT, "The sea was wild", "Nothing alike"] {
@@ -237,7 +237,7 @@ fn a_reused_prefix_changes_nothing_but_the_work() {
         assert_eq!((got, usage.n_prompt), (fresh, fresh_usage.n_prompt), "{prompt:?}");
         assert_eq!(c.n_past(0), Ok(usage.n_prompt + 10));
     }
-    // What does not fit at all is refused before anything is forgotten.
+    // A prompt that does not fit is refused before anything is forgotten.
     let small = ContextOptions { n_ctx: 16, ..ContextOptions::default() };
     let mut c = context(&model, &small);
     push(&mut c, PROMPT, &exactly(2));
@@ -391,7 +391,7 @@ fn a_cancelled_generation_ends_and_the_next_is_as_ever() {
     }
     c.rewind(0, 0).expect("a sequence");
     assert_eq!(push(&mut c, &*long, &exactly(30)).0, expected);
-    // The context's own token does it too.
+    // The context's own token ends it too.
     let token = CancelToken::new();
     token.cancel();
     c.set_cancel_token(Some(token));
@@ -405,7 +405,7 @@ fn scores_are_the_log_softmax_of_each_place() {
     let mut c = new_context(&model, 1);
     let (generated, usage) = push(&mut c, PROMPT, &GenerateOptions { logprobs: true, ..exactly(30) });
     let ids = c.tokens(0).expect("a sequence").to_vec();
-    // What the model generated itself: the same log-probabilities, and greedy.
+    // The model's own text: the same log-probabilities, and greedy.
     let mut c = new_context(&model, 1);
     let scoring = Scoring::of_tokens(&c, &ids, usage.n_prompt, &o).expect("tokens");
     assert_eq!(scoring.n_scored(), 30);

@@ -115,7 +115,8 @@ fn after_a_time_limit_the_text_goes_on_where_it_ended() {
     assert_eq!([first, rest].concat(), whole);
 }
 
-/// The last token needs a page that there is not: to an engine, whose sequences are nobody's, all that was asked for is there.
+/// The last token needs a page, and none is free. The request still ends with all its tokens, since nobody continues an engine's
+/// sequence.
 #[test]
 fn a_full_cache_after_the_last_token_ends_no_request() {
     let model = load(&bundled_model());
@@ -138,7 +139,7 @@ fn a_full_cache_after_the_last_token_ends_no_request() {
     assert_eq!(request.usage().expect("this process").finish, Some(FinishReason::ContextFull));
 }
 
-/// A choice that failed can be tried again, whatever was run in between.
+/// A choice that failed can be tried again, whatever ran in between.
 #[test]
 fn a_failed_choice_is_tried_again_after_other_work() {
     let model = load(&bundled_model());

@@ -1,5 +1,5 @@
 //! Files of more than 4 GiB: a tensor beyond that is read at its place, mapped and not, and a model may lie after so many bytes of a file.
-//! The files are mostly a hole, which takes no space on the disk; so they are made where systems have such.
+//! The files are mostly a hole, which takes no space on the disk; so the tests make them on systems that have holes.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
@@ -114,7 +114,7 @@ fn a_tensor_beyond_4_gib_of_memory_is_read_at_its_place() {
     check(LoadedModel::open(&with_hole(&folder), &options).unwrap());
 }
 
-/// Where addresses have 32 bits such a file is refused by a sentence, and a model after a hole is not.
+/// Where addresses have 32 bits, such a file is refused with a sentence, and a model after a hole is not.
 #[cfg(not(target_pointer_width = "64"))]
 #[test]
 fn files_beyond_4_gib_are_refused_where_addresses_are_short() {

@@ -1,4 +1,4 @@
-//! Every way a model file can be wrong has its own sentence: it begins with the file's name and names the culprit.
+//! Every error of a model file has its own sentence, which begins with the file's name and names the culprit.
 
 use crate::common;
 
@@ -304,7 +304,7 @@ fn vocabularies_that_do_not_fit() {
         .refused(EMBER_E_UNSUPPORTED, &["martian"]);
 }
 
-/// What would not load is neither called supported nor measured.
+/// A file that does not load is neither called supported nor measured.
 #[cfg(any(feature = "chat", feature = "hf"))]
 #[test]
 fn tokenizers_that_cannot_be_built_are_reported_without_loading() {
@@ -348,7 +348,7 @@ fn tokenizers_that_cannot_be_built_are_reported_without_loading() {
     std::fs::remove_file(&path).expect("it was written");
 }
 
-/// A sentence quotes of a text as much as one can read.
+/// A sentence quotes no more of a text than one can read.
 #[test]
 fn long_texts_of_a_file_are_cut_in_sentences() {
     let long = "\u{1}".repeat(1 << 20);

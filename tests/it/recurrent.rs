@@ -1,5 +1,5 @@
-//! Models with recurrent layers: whatever happens to a sequence, it goes on as if its tokens had been run once, one after the
-//! other; and what is run again is what follows the nearest snapshot, and no more.
+//! Models with recurrent layers: a sequence always continues as if its tokens had been run once, one after another. A replay runs
+//! the tokens after the nearest snapshot, and no more.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 #![allow(clippy::print_stdout, reason = "the figures are part of what the test shows")]
 
@@ -32,7 +32,7 @@ const MODELS: [&str; 11] = [
     "mamba2",
     "rwkv7",
 ];
-/// Of the one that has the fewest.
+/// The smallest vocabulary among them.
 const N_VOCAB: u32 = 89;
 
 /// A small generator, the same everywhere.
@@ -133,7 +133,7 @@ impl Claims {
         self.0.push((ids.to_vec(), logits, what));
     }
 
-    /// Holds them to a context that knows nothing, which runs each text that is the beginning of no other one in one call.
+    /// Compares the results with those of a fresh context, which runs each text that begins no other one in one call.
     fn check(mut self, model: &Arc<LoadedModel>) {
         self.0.sort();
         let mut context = Context::new(model, &ContextOptions { n_batch: 256, ..options(1) }).unwrap();
@@ -161,7 +161,7 @@ fn half_the_pages(model: &Arc<LoadedModel>) -> Option<u64> {
     (more_bytes - bytes).checked_div(more_pages - n_pages).map(|page| page * n_pages / 2)
 }
 
-/// Whether a step was made; one for which the cache has too few free pages changes nothing.
+/// Whether a step was made. A step for which the cache has too few free pages changes nothing.
 fn made(outcome: Result<(), Error>, kv_limit: Option<u64>, what: &str) -> bool {
     match outcome {
         Ok(()) => true,
@@ -298,7 +298,7 @@ fn every_step_can_draft_as_many_tokens_as_there_are_snapshots() {
         context.decode_ahead(0, 5, &[6, 7, 8, 9, 10, 11], None).unwrap();
         let n_taken = [6, 7, 8, 9, 10].iter().take_while(|&&id| context.advance(0, id)).count();
         assert_eq!(n_taken, 4, "step {step}");
-        // The token that comes is not the draft.
+        // The next token is not the draft.
         context.decode_ahead(0, 20, &[21, 22, 23], None).unwrap();
     }
     assert_eq!(context.timings().n_replay, 0);

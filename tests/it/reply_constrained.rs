@@ -1,5 +1,5 @@
-//! Calls held to the schemas of their tools: whatever is drawn under the grammar of a form is read back as calls whose arguments validate,
-//! and what templates write is let through.
+//! Calls under the schemas of their tools: every text drawn under the grammar of a form parses as calls whose arguments validate,
+//! and the grammar allows what templates write.
 #![cfg(all(feature = "chat", feature = "constraints"))]
 #![allow(
     clippy::unwrap_used,
