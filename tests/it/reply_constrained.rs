@@ -250,7 +250,7 @@ fn draw(run: &mut Run, tokenizer: &Tokenizer, triggers: &[String], is_free: bool
             queue.reverse();
             continue;
         } else {
-            // Where a reply may begin with a text as with a mark, marks are rare among all bytes.
+            // Marks are rare among all bytes where a reply may begin with a text or with a mark.
             let wants_mark =
                 is_free && triggers.is_empty() && text.is_empty() && random.random_range(0..4) > 0;
             // A header names a recipient seldom: half of those that may do it here.
@@ -266,7 +266,7 @@ fn draw(run: &mut Run, tokenizer: &Tokenizer, triggers: &[String], is_free: bool
                             40
                         }
                     }
-                    // In free text nothing begins that is none of the triggers.
+                    // In free text only triggers begin a constraint.
                     _ if is_waiting => u32::from(bytes.len() == 1 && bytes[0].is_ascii_alphanumeric()),
                     [b' ' | b't'] if names => 2000,
                     [byte] if waits => u32::from(byte.is_ascii_alphanumeric()),
@@ -297,7 +297,7 @@ fn draw(run: &mut Run, tokenizer: &Tokenizer, triggers: &[String], is_free: bool
     panic!("a text does not end: {:?}", String::from_utf8_lossy(&text[text.len().saturating_sub(300)..]));
 }
 
-/// What a schema says of a value, as far as the tools above have it: why it does not fit.
+/// Why a value does not fit a schema, as far as the tools above use schemas.
 fn check(value: &Value, schema: &Value, root: &Value) -> std::result::Result<(), String> {
     let fail = |what: &str| Err(format!("{value} does not fit {what} of {schema}"));
     if let Some(target) = schema["$ref"].as_str() {
@@ -376,7 +376,7 @@ fn check(value: &Value, schema: &Value, root: &Value) -> std::result::Result<(),
     Ok(())
 }
 
-/// Reads a reply back. Every call has to be whole and to validate. Gives how many there are.
+/// Parses a reply. Every call has to be complete and to validate. Returns the number of calls.
 fn read_back(
     format: &ReplyFormat,
     tools: &Tools,
@@ -503,7 +503,7 @@ fn a_call_is_drawn_after_a_thought() {
     }
 }
 
-/// What templates write is let through by the grammars of their tools, token by token; with a tokenizer of bytes, whose marks are plain text.
+/// The grammars of tools allow what templates write, token by token; with a tokenizer of bytes, whose marks are plain text.
 #[test]
 fn what_templates_write_is_let_through() {
     let known: Value = common::read_json(&common::fixture("reply/messages.json"));
@@ -597,7 +597,7 @@ fn what_templates_write_is_let_through() {
     assert!(only.is_some() || n > 1000, "{n}");
 }
 
-/// What templates write and a form's grammar does not have: the form, and the case.
+/// Calls that templates write and a form's grammar does not have: the form, and the case.
 const CANNOT: &[(&str, &str)] = &[
     // Strings in quotation marks with escapes: the template writes none.
     ("lfm-2", "quotes"),

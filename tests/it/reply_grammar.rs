@@ -1,4 +1,4 @@
-//! Grammars for calls: what they let through is what the parser reads.
+//! Grammars for calls: the parser reads what they allow.
 #![cfg(feature = "chat")]
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 

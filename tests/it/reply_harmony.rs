@@ -1,4 +1,4 @@
-//! The headers of gpt-oss's messages: what they say, and what becomes of those that are broken.
+//! The headers of gpt-oss's messages, and what becomes of broken ones.
 #![cfg(feature = "chat")]
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
@@ -52,13 +52,13 @@ const REPLIES: &[(&str, &str)] = &[
     ("<|channel|>final  to=f<|message|>{}", "[f{}]"),
     ("<|channel|>commentary to=functions.f<|channel|>commentary to=functions.f<|message|>{}", "[f{}]"),
     ("<|channel|>analysis<|message|>So.<|start|>assistant to=functions.f<|message|>{}<|call|>", "(So.)[f{}]"),
-    // What is said before a call is text.
+    // Text before a call is text.
     (
         "<|channel|>commentary<|message|>I look.<|end|><|start|>assistant<|channel|>commentary to=functions.g<|message|>{}",
         "I look.[g{}]",
     ),
     ("<|channel|>commentary to=user<|message|>Hi.", "Hi."),
-    // A call of nobody, of two tools, of one that there is not.
+    // A call without a tool, of two tools, of a tool that does not exist.
     (
         "<|channel|>commentary to= <|constrain|>json<|message|>{}<|call|>",
         "!the header of a call names no tool: <|channel|>commentary to= <|constrain|>json<|message|>!{}",
@@ -133,7 +133,7 @@ fn a_header_that_is_too_long_is_text_wherever_it_is_cut() {
     }
 }
 
-/// A header that was cut off before it said anything is nobody's text. Everything else comes back.
+/// A header that was cut off before it had a name is no text. Everything else comes back.
 #[test]
 fn a_header_without_an_end_comes_back() {
     let sound = "<|channel|>commentary json";

@@ -1,5 +1,5 @@
-//! Sequences that share pages, are cut, copied, saved and restored, against contexts of their own that know nothing of
-//! each other: the same bits after any order of steps.
+//! Sequences that share pages, are cut, copied, saved and restored, against separate contexts: the same bits after any order of
+//! steps.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 #![allow(clippy::print_stdout, reason = "the figures are part of what the test shows")]
 
@@ -69,7 +69,7 @@ fn options(kv_type: KvType) -> ContextOptions {
     }
 }
 
-/// How a sequence came to hold what it holds.
+/// The history of a sequence's tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     Token(u32),
@@ -153,8 +153,8 @@ impl Oracle {
         self.claims.push((text.steps.clone(), bits(logits), at.to_owned()));
     }
 
-    /// Goes through the steps of each text that is the beginning of no other one. The logits of a token are what they were when it
-    /// was run, whatever was forgotten since then.
+    /// Goes through the steps of each text that begins no other text. The logits of a token are those of the time when it ran,
+    /// whatever was forgotten since then.
     fn check(&mut self) {
         self.claims.sort();
         self.claims.dedup_by(|a, b| (&a.0, &a.1) == (&b.0, &b.1));

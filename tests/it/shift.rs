@@ -15,7 +15,7 @@ use ember::error::Error;
 use ember::gguf::{Array, Value};
 use ember::model::{LoadOptions, LoadedModel, Pack};
 
-/// With all positions, since what is forgotten here brings kept tokens into windows again.
+/// With all positions, since shifts here bring kept tokens into windows again.
 fn options(kv_type: KvType) -> ContextOptions {
     ContextOptions {
         n_ctx: 256,
@@ -202,7 +202,7 @@ fn a_full_context_that_keeps_prefixes_can_shift() {
     context.shift(0, 32, 40).unwrap();
     let rest = [&text[..32], &text[72..]].concat();
     assert_eq!(context.tokens(0).unwrap(), rest);
-    // Of the moved tokens nothing is found again by their text.
+    // The cache finds none of the moved tokens by their text.
     context.decode(Tokens::next(&text[..40])).unwrap();
     context.rewind(0, 0).unwrap();
     assert_eq!(context.reuse_prefix(0, &rest, 88).unwrap(), 32);

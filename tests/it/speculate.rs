@@ -1,5 +1,5 @@
-//! Generation with draft tokens gives what it gives without: tokens, text, log-probabilities and sequences, with every
-//! sampler; and where a sequence is full it can forget and go on.
+//! Generation with draft tokens gives the same as without: tokens, text, log-probabilities and sequences, with every sampler.
+//! Where a sequence is full it can forget tokens and go on.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use crate::common;
@@ -276,7 +276,7 @@ fn generators_in_turns_and_other_calls_only_cost_the_drafts() {
         assert_eq!(other.end_logits(1).unwrap(), c.end_logits(0).unwrap());
     }
     assert!(generator.usage().n_accepted > 0);
-    // Who leaves leaves the last event's token out; who stops does not.
+    // A caller that leaves does not run the last event's token; a caller that stops does.
     let held = c.n_past(0).unwrap();
     generator.stop();
     assert_eq!(generator.next(&mut c, &mut greedy()).unwrap().kind, EventKind::End(FinishReason::Stopped));

@@ -1,4 +1,4 @@
-//! What files of T5's encoder say or leave out beside what the fixtures do.
+//! Keys that files of T5's encoder have or leave out, unlike the fixtures.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use crate::common;

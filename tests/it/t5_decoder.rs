@@ -1,4 +1,4 @@
-//! T5 with its decoder: what the fixtures' numbers do not show by themselves, and what such models refuse.
+//! T5 with its decoder: properties that the fixtures' numbers do not show, and refusals of such models.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use crate::common;
@@ -130,7 +130,7 @@ fn generation_is_the_greedy_search_of_transformers() {
         let lookup = Some(Lookup { n_draft: 4, ngram: 2 });
         let again = GenerateOptions { reuse_prefix: true, lookup, ..o.clone() };
         assert_eq!(generated(&mut context, &text, &again), greedy, "{name}");
-        // What the answer begins with may be given.
+        // The prompt may have the token that answers begin with.
         let begun = [&text[..], &[0], &greedy[..3]].concat();
         let rest = GenerateOptions { reuse_prefix: true, max_tokens: 10, ..o };
         assert_eq!(generated(&mut context, &begun, &rest), greedy[3..13], "{name}");

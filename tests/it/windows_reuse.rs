@@ -41,7 +41,7 @@ fn prefixes_are_found_by_their_last_pages() {
         assert!(n_held(&few) <= MOST_HELD);
         few.rewind(1, 0).unwrap();
     }
-    // What was run again has filled the places, and what is needed by sequences stays.
+    // The pages hold what was run again, and what sequences need stays.
     let n = few.reuse_prefix(0, &ids[..290], 289).unwrap();
     assert_eq!(n, 288);
     let other: Vec<u32> = ids.iter().rev().copied().collect();
@@ -104,7 +104,7 @@ fn the_end_of_a_prompt_is_gone_on_from_however_long_the_answer_was() {
         assert!(few.rewind(0, 333).is_err());
         few.rewind(0, other.len()).unwrap();
         assert!(few.rewind(0, 5).is_err());
-        // What was kept for that is no loss to anybody else.
+        // Kept pages cost other sequences nothing.
         few.rewind(1, 0).unwrap();
         few.rewind(0, 0).unwrap();
         assert_eq!(n_held(&few), 0);
