@@ -61,7 +61,7 @@ fn allowed(run: &mut Run) -> Result<Vec<u32>> {
     })
 }
 
-/// A token as a model would choose it: what ends something comes more often than by chance.
+/// A token as a model would choose it: characters that end something are more likely than others.
 fn draw(allowed: &[u32], random: &mut Xoshiro256PlusPlus) -> Option<u32> {
     let short: Vec<u32> = allowed.iter().copied().filter(|&id| id < 256).collect();
     let some = if random.random_bool(0.5) && !short.is_empty() { &short } else { allowed };

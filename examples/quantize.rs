@@ -34,7 +34,7 @@ pub fn quantize(file: &Gguf, target: Target) -> Result<Writer, Box<dyn Error>> {
     let tied = file.tensor("output.weight").is_none();
     let mut out = Writer::new();
     for (key, value) in file.metadata().iter() {
-        // A split file becomes one; what it was before is told anew.
+        // A split file becomes one; the keys that describe its parts are written anew.
         if !key.starts_with("split.") && !["general.file_type", "general.alignment"].contains(&key) {
             out.set(key, value.clone());
         }

@@ -87,7 +87,7 @@ impl Shape {
             "n_ctx" => &mut self.n_ctx,
             _ => return Err(format!("there is no key {key:?}").into()),
         };
-        *field = value.parse().map_err(|_| format!("{argument:?} has no whole number"))?;
+        *field = value.parse().map_err(|_| format!("{argument:?} has no integer"))?;
         Ok(())
     }
 
@@ -228,7 +228,7 @@ fn norm(file: &mut Writer, name: &str, n_embd: usize) {
 /// Where random matrices come from.
 struct Weights {
     rng: Xoshiro256PlusPlus,
-    /// For each format [`POOL`] pieces, one behind the other.
+    /// For each format [`POOL`] pieces, one after another.
     pools: HashMap<Format, Vec<u8>>,
 }
 

@@ -6,14 +6,14 @@ use std::collections::{HashMap, HashSet};
 /// Columns of a line of the header; names alone may make one longer.
 const WIDTH: usize = 80;
 
-/// How the parts of a comment begin behind its text; each part has an empty line before it.
+/// How the parts of a comment begin after its text; each part has an empty line before it.
 const PARTS: [&str; 3] = ["@param ", "- ", "@return "];
 
 /// A part of the header.
 struct Section {
     id: String,
     title: String,
-    /// Names of declarations, or their beginnings with a `*` behind them.
+    /// Names of declarations, or their beginnings with a `*` after them.
     claims: Vec<String>,
     overview: Vec<String>,
     example: Vec<String>,
@@ -164,7 +164,7 @@ fn parse_header(written: &str) -> Result<(String, Vec<Item>), String> {
         })?;
         let extra = item.declaration.iter().position(String::is_empty);
         if let Some(next) = extra.and_then(|at| item.declaration.get(at + 1)) {
-            return Err(format!("a declaration behind {} has no comment: {next}", item.name));
+            return Err(format!("a declaration after {} has no comment: {next}", item.name));
         }
     }
     Ok((head.to_owned(), items))

@@ -783,7 +783,7 @@ typedef struct ember_model_info {
     uint32_t has_chat_template;
     /**
      * Numbers of a text's vector: n_embd, but in models with dense modules
-     * behind the pooling.
+     * after the pooling.
      */
     uint32_t n_embd_out;
     /**
@@ -1149,9 +1149,9 @@ ember_status ember_model_options_set_isa(
  * Sets which matrices are packed when a model is loaded. Packing changes no
  * result but those of F16 and BF16 weights, by roundings, and of
  * EMBER_PACK_ALWAYS where the instruction set has no products with packed rows.
- * Packed F16 and BF16 weights are multiplied as 16-bit whole numbers where that
- * is faster (x86-64); with EMBER_PACK_NEVER they are multiplied in 32-bit
- * floating point.
+ * Packed F16 and BF16 weights are multiplied as 16-bit integers where that is
+ * faster (x86-64); with EMBER_PACK_NEVER they are multiplied in 32-bit floating
+ * point.
  *
  * @param options the options to change; not NULL
  * @param pack an ember_pack
@@ -1467,17 +1467,17 @@ typedef struct ember_tokenizer_info {
      */
     uint32_t add_bos;
     /**
-     * 1 when a text gets a token (EOS as a rule) put behind it where that is
+     * 1 when a text gets a token (EOS as a rule) put after it where that is
      * asked for, else 0.
      */
     uint32_t add_eos;
     /** 1 when there is a chat template, else 0. */
     uint32_t has_chat_template;
-    /** Fill-in-the-middle: the token before the text in front of a gap. */
+    /** Fill-in-the-middle: the token that precedes the text before a gap. */
     uint32_t fim_prefix_token;
-    /** The token before the text behind a gap. */
+    /** The token that precedes the text after a gap. */
     uint32_t fim_suffix_token;
-    /** The token before what fills a gap. */
+    /** The token that precedes the text that fills a gap. */
     uint32_t fim_middle_token;
     /** The token before the name of a repository. */
     uint32_t fim_repository_token;
@@ -2022,9 +2022,9 @@ enum ember_kv_type
      */
     EMBER_KV_Q8_0 = 2,
     /**
-     * 16-bit whole numbers times a power of two for each head's key or value of
-     * a token: about as exact as binary16, four bytes more for each, and
-     * multiplied as whole numbers, which is faster on x86-64. The length of the
+     * 16-bit integers times a power of two for each head's key or value of a
+     * token: about as exact as binary16, four bytes more for each, and
+     * multiplied as integers, which is faster on x86-64. The length of the
      * model's heads must be a multiple of 16, 2048 at most.
      */
     EMBER_KV_I16 = 3,
@@ -5329,8 +5329,8 @@ typedef struct ember_chat_format {
     /** Length of thinking_open. */
     size_t thinking_open_len;
     /**
-     * The mark behind a thought. A host that ends a thought itself has the
-     * model go on behind this text.
+     * The mark after a thought. A host that ends a thought itself appends this
+     * text, and the model goes on from there.
      */
     const char *thinking_close;
     /** Length of thinking_close. */
@@ -6023,8 +6023,8 @@ typedef struct ember_conversation_usage {
      */
     uint32_t n_dropped_turns;
     /**
-     * Tokens that the sequence forgot with them, without what stands behind
-     * them being run again.
+     * Tokens that the sequence forgot with them, without running the tokens
+     * after them again.
      */
     uint32_t n_forgotten;
     /**
@@ -6524,19 +6524,19 @@ enum ember_fim_order
      */
     EMBER_FIM_AUTO = 0,
     /**
-     * The text in front of the gap, the text behind it, the middle; each behind
-     * its token.
+     * The text before the gap, the text after it, the middle; each after its
+     * token.
      */
     EMBER_FIM_PSM = 1,
     /**
-     * The text behind the gap, the text in front of it, the middle; each behind
-     * its token.
+     * The text after the gap, the text before it, the middle; each after its
+     * token.
      */
     EMBER_FIM_SPM = 2,
     /**
-     * The tokens of prefix and suffix, the text behind the gap, the token of
-     * the middle, the text in front of the gap: what CodeLlama and StarCoder
-     * were trained with beside EMBER_FIM_PSM.
+     * The tokens of prefix and suffix, the text after the gap, the token of the
+     * middle, the text before the gap: what CodeLlama and StarCoder were
+     * trained with beside EMBER_FIM_PSM.
      */
     EMBER_FIM_SPM_JOINED = 3,
 };

@@ -39,7 +39,7 @@ skipped=(
     # What Linux says of the process's memory.
     zeroed_memory_is_taken_when_it_is_touched
     # Miri ends where there is no memory.
-    room_for_much_is_looked_for
+    memory_for_much_is_looked_for
     # Hundreds of thousands of cases, or of numbers, in code without `unsafe`.
     every_split_of_short_texts_gives_the_same random_splits_of_long_texts_give_the_same
     the_error_is_smaller_than_the_plain_rules integer_dot_extremes what_rows_see_is_never_written_over

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks the prose of this repository: links, lengths, long sentences and words that have a plainer name.
+"""Checks the prose of this repository: links, lengths, long sentences and words that have a plainer name, these in the comments of
+Rust files too.
 
     scripts/prose.py [--count]
 
@@ -30,8 +31,21 @@ BANNED = [
     (r"\b(before|since|until) (?=[0-9a-f]*\d)[0-9a-f]{7,8}\b", "what is; history goes into commits"),
 ]
 
+# The same in the comments of Rust files, where quads and strips are parts of packed weights.
+BANNED_IN_RUST = [pair for pair in BANNED if "quads" not in pair[0]] + [
+    (r"\brooms?\b", "capacity, space, free pages, a buffer"),
+    (r"\bbehind\b", "after, at depth N"),
+    (r"\btold\b", "reported, given"),
+    (r"\bwhole numbers?\b(?! of)", "integers"),
+]
+
 # Page, a part of the text, and why it may stay.
 EXCEPTIONS = []
+
+# Rust files whose comments are still to be rewritten: the beginnings of their paths.
+RUST_NOT_YET = [
+    "src/arch/t5.rs", "src/backend/threaded/products.rs", "src/hf/", "src/kernels/x86_64/amx/",
+]
 
 # What is checked for words and sentences. What tests write is among them; what keeps earlier results is not.
 PAGES = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "bench/README.md", "docs/**/*.md",
@@ -141,6 +155,32 @@ def header_lines():
     return lines
 
 
+def rust_comments(lines):
+    """(line, text) of each comment: lines of comments that follow each other are one."""
+    start, text = 0, ""
+    for number, line in enumerate([*lines, ""], 1):
+        comment = re.match(r"\s*//[/!]?(.*)", line)
+        if comment:
+            start = start if text else number
+            text += " " + comment[1].strip()
+            continue
+        if text.strip():
+            yield start, text
+        text = ""
+        # After code. A "//" in a text has an odd number of quotes before it, or no space around it.
+        aside = re.search(r"\s//\s(.*)", line)
+        if aside and line[: aside.start()].count('"') % 2 == 0:
+            yield number, aside[1]
+
+
+def rust_files():
+    for folder in ["src", "tests", "examples", "fuzz", "header", "cli"]:
+        for path in sorted((ROOT / folder).rglob("*.rs")):
+            name = path.relative_to(ROOT)
+            if not SKIPPED & set(name.parts):
+                yield str(name), path.read_text(encoding="utf-8").split("\n")
+
+
 def main():
     bad, texts = [], dict(pages())
     used = set()
@@ -173,6 +213,19 @@ def main():
                     complain(name, number, f"a sentence of {n} words: {sentence.strip()[:60]}…", text)
         if "--count" in sys.argv and counts:
             print(f"{name}: {len(counts)} sentences, the longest has {max(counts)} words")
+    not_yet, any_banned = set(), re.compile("|".join(pattern for pattern, _ in BANNED_IN_RUST), re.IGNORECASE)
+    for name, lines in rust_files():
+        if not any_banned.search("\n".join(lines)):
+            continue
+        for number, text in rust_comments(lines):
+            for pattern, instead in BANNED_IN_RUST:
+                for word in re.finditer(pattern, re.sub(r"`[^`]*`", "CODE", text), re.IGNORECASE):
+                    skipped = [path for path in RUST_NOT_YET if name.startswith(path)]
+                    not_yet.update(skipped)
+                    if not skipped:
+                        complain(name, number, f'"{word[0]}": better {instead}', text)
+    for path in set(RUST_NOT_YET) - not_yet:
+        bad.append(f"scripts/prose.py: the comments of {path} are fine: take it out of RUST_NOT_YET")
     for exception in set(EXCEPTIONS) - used:
         bad.append(f"scripts/prose.py: the exception {exception[:2]} is not needed any more")
     print("\n".join(bad) or "prose: all pages are fine")

@@ -1,5 +1,5 @@
-//! Ending a call early from elsewhere: [`CancelToken`], the handle that is given away, and [`Watch`], the tokens that a
-//! call under way looks at now and then. And how far it is: [`Progress`].
+//! Ends a call early from elsewhere: the caller sets a [`CancelToken`], and the running call polls it through a [`Watch`].
+//! [`Progress`] tells how far a call is.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use crate::error::{Error, Result};
 
 /// A switch that ends the calls it was given to. Clones are the same switch. Any thread may use it at any time, a signal
-/// handler too: turning it is one store to memory.
+/// handler too: setting it is one store to memory.
 #[derive(Debug, Clone, Default)]
 pub struct CancelToken(Arc<AtomicBool>);
 
@@ -23,7 +23,7 @@ impl CancelToken {
         self.0.store(true, SeqCst);
     }
 
-    /// Makes the token fit for new calls. A call under way that did not look in between goes on.
+    /// Makes the token ready for new calls. A running call that did not poll it in between goes on.
     pub fn reset(&self) {
         self.0.store(false, SeqCst);
     }
@@ -34,11 +34,11 @@ impl CancelToken {
     }
 }
 
-/// The tokens of one of those that a call is done for: any of them says that it is not wanted there any more.
+/// The tokens of one caller among those that share a call. If any of them is cancelled, this caller no longer wants the call.
 pub type Asker = [Option<CancelToken>; 2];
 
-/// What ends a call: its own token and its object's, where there are such, and that nobody wants it any more of those it is
-/// done for. Without any it never ends early.
+/// What ends a call: its own token, its object's token, or that all callers who share it have cancelled. A watch without tokens
+/// never ends a call.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Watch<'a> {
     tokens: [Option<&'a CancelToken>; 2],
@@ -46,39 +46,39 @@ pub struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    /// Watches both, as far as they are there.
+    /// Watches those of the two tokens that are there.
     pub fn new(one: Option<&'a CancelToken>, other: Option<&'a CancelToken>) -> Watch<'a> {
         Watch { tokens: [one, other], askers: &[] }
     }
 
-    /// Watches whether all of `askers` are cancelled, of whom there is at least one.
+    /// Ends the call when all of `askers` are cancelled. There is at least one.
     pub fn of_all(askers: &'a [Asker]) -> Watch<'a> {
         Watch { tokens: [None, None], askers }
     }
 
-    /// Watches also whether all of `askers` are cancelled, if there are any.
+    /// Watches the same tokens, and ends the call also when all of `askers` are cancelled, if there are any.
     pub fn or_all(self, askers: &'a [Asker]) -> Watch<'a> {
         Watch { askers, ..self }
     }
 
-    /// What it watches: tokens, and those that the call is done for.
+    /// The tokens that it watches, and the callers who share the call.
     pub fn parts(&self) -> ([Option<&'a CancelToken>; 2], &'a [Asker]) {
         (self.tokens, self.askers)
     }
 
-    /// Watches `one` in place of the first.
+    /// Watches `one` in place of the first token.
     pub fn with(self, one: Option<&'a CancelToken>) -> Watch<'a> {
         Watch { tokens: [one, self.tokens[1]], ..self }
     }
 
-    /// Whether one of the tokens is cancelled, or all of those that the call is done for are.
+    /// Whether one of the tokens is cancelled, or all callers who share the call have cancelled.
     pub fn is_cancelled(&self) -> bool {
         let is_gone = |asker: &Asker| asker.iter().flatten().any(CancelToken::is_cancelled);
         self.tokens.iter().flatten().any(|token| token.is_cancelled())
             || (!self.askers.is_empty() && self.askers.iter().all(is_gone))
     }
 
-    /// `Cancelled` when that is so.
+    /// The error `Cancelled` if the call is to end.
     pub fn check(&self) -> Result<()> {
         match self.is_cancelled() {
             true => Err(cancelled()),

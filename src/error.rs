@@ -154,7 +154,7 @@ pub fn sizes(shape: &[impl fmt::Debug]) -> String {
     }
 }
 
-/// What somebody else has to say, for an error sentence: it may tell a text of a file from end to end, so a long one is cut in
+/// A message of another library, for an error sentence: it may quote all of a text of a file, so a long one is cut in
 /// its midst.
 pub fn shortened(text: impl fmt::Display) -> String {
     const HEAD: usize = 288;
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_told_as_far_as_they_are_few() {
+    fn sizes_are_listed_as_far_as_they_are_few() {
         assert_eq!(sizes(&[1, 2]), "[1, 2]");
         assert_eq!(sizes(&[1; 9]), "of 9 dimensions");
     }

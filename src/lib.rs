@@ -3,16 +3,16 @@
 //! A host loads a model file, makes contexts over it and asks for text or logits. C programs and all other languages
 //! use [`capi`] through `include/ember.h`; Rust programs may use the layers below it directly.
 //!
-//! The layers, top to bottom; a module uses only modules above it, and a test checks that:
+//! The layers, lowest first; a module uses only modules above it, and a test checks that:
 //!
 //! - [`error`]: one error type; a variant is a C status, its text a sentence that names the culprit.
 //! - [`cancel`]: the switch that ends a call from another thread or a signal handler.
 //! - [`memory`]: large buffers: where they come from, how many bytes there may be.
 //! - [`gguf`]: the model file: bounds-checked reading of hostile input, typed metadata, tensor directory, writer.
-//! - [`hf`]: Hugging Face folders (`config.json`, safetensors) read as the GGUF model that they are.
-//! - [`quant`]: number formats, one file each, behind the registry [`quant::FORMATS`].
-//! - [`kernels`]: single-threaded maths on slices, one table of functions per instruction set; the scalar one defines.
-//! - [`threads`]: the only place that knows threads: a fixed pool that spins shortly, then parks.
+//! - [`hf`]: Hugging Face folders (`config.json`, safetensors), read as GGUF models.
+//! - [`quant`]: number formats, one file each, in the registry [`quant::FORMATS`].
+//! - [`kernels`]: single-threaded maths on slices, one table of functions per instruction set; the scalar one is the definition.
+//! - [`threads`]: the only module that starts threads: a fixed pool that spins shortly, then parks.
 //! - [`backend`]: the seam: the [`backend::Backend`] trait, its scalar definition and its threaded implementation.
 //! - [`nn`]: blocks that architectures share, generic over the backend.
 //! - [`arch`]: architectures, one file each, and the registry [`arch::build`].
@@ -24,9 +24,9 @@
 //! - [`model`]: a file opened, checked and bound once, shared by its contexts.
 //! - [`context`]: token sequences over a model: batches, logits, embeddings, states.
 //! - [`generate`]: from a prompt to text, in whole code points.
-//! - [`conversation`]: messages in, events out; a history that is kept and fits.
-//! - [`engine`]: many generations on one context: a queue, and batches made of all that run.
-//! - [`capi`]: the C functions: argument checks, handles, the guard that catches everything.
+//! - [`conversation`]: messages in, events out; a history that is kept within the sequence's length.
+//! - [`engine`]: many generations on one context: a queue, and one batch for all of them.
+//! - [`capi`]: the C functions: argument checks, handles, the guard that catches every panic.
 
 #![cfg_attr(
     not(feature = "full"),

@@ -1,7 +1,7 @@
-//! A binary of its own: it has the process's allocator, which fails when told to.
+//! A binary of its own: it has the process's allocator, which fails on request.
 //!
 //! Every allocation fails in its turn, alone and with all that follow: calls end with EMBER_E_NOMEM or with the right result,
-//! nothing leaks, and the next call works. The allocator is the one that the C library has, over one that fails when told to.
+//! nothing leaks, and the next call works. The allocator is the one that the C library has, over one that fails on request.
 #![cfg(not(target_family = "wasm"))]
 #![allow(clippy::print_stdout, reason = "the figures are part of what the test shows")]
 
@@ -19,7 +19,7 @@ use ember::capi::{self, ember_context, ember_model};
 use ember::error::ember_status::{self, *};
 use ember::memory::Reserve;
 
-/// The system's allocator, which counts what is out and fails when it is told to, on all threads.
+/// The system's allocator, which counts allocated bytes and fails on request, on all threads.
 struct Failing;
 
 static ARMED: AtomicBool = AtomicBool::new(false);
@@ -27,7 +27,7 @@ static ARMED: AtomicBool = AtomicBool::new(false);
 static LEFT: AtomicUsize = AtomicUsize::new(0);
 static FOR_GOOD: AtomicBool = AtomicBool::new(false);
 static HIT: AtomicBool = AtomicBool::new(false);
-/// Bytes that did not come back yet.
+/// Bytes that were not freed yet.
 static LIVING: AtomicI64 = AtomicI64::new(0);
 
 fn fails() -> bool {
@@ -68,7 +68,7 @@ struct Fault {
     for_good: bool,
 }
 
-/// Runs `call` with a fault; tells whether it came to that.
+/// Runs `call` with a fault; returns whether the fault was reached.
 fn faulty<T>(fault: Option<Fault>, call: impl FnOnce() -> T) -> (T, bool) {
     let Some(Fault { at, for_good }) = fault else { return (call(), false) };
     LEFT.store(at, SeqCst);
@@ -80,14 +80,14 @@ fn faulty<T>(fault: Option<Fault>, call: impl FnOnce() -> T) -> (T, bool) {
     (result, HIT.load(SeqCst))
 }
 
-/// What a run of something came to: the status of the call that had the fault, whether it had it, and a number that tells
-/// one result from another.
+/// The outcome of a run: the status of the call that had the fault, whether it was reached, and a number that distinguishes
+/// results.
 type Outcome = (ember_status, bool, u64);
 
-/// Runs `run`, which leaves nothing behind, with every fault, or with every `stride`th. It may fail with EMBER_E_NOMEM
+/// Runs `run`, which frees all that it allocates, with every fault, or with every `stride`th. It may fail with EMBER_E_NOMEM
 /// alone, and must if `makes` something that stays.
 fn every_fault(what: &str, stride: usize, makes: bool, mut run: impl FnMut(Option<Fault>) -> Outcome) {
-    // What is made once and kept: caches, and what a thread has.
+    // Objects that are made once and kept: caches, and the data of a thread.
     run(None);
     let (status, _, right) = run(None);
     assert_eq!(status, EMBER_OK, "{what}");
@@ -202,7 +202,7 @@ unsafe extern "C" fn add_up(event: *const capi::ember_event, sum: *mut c_void) -
     0
 }
 
-/// Makes a constraint: one of some texts, behind a trigger or from the beginning on.
+/// Makes a constraint: one of some texts, after a trigger or from the beginning on.
 fn run_constraint(model: *mut ember_model, fault: Option<Fault>) -> Outcome {
     let (mut options, mut constraint) = (null_mut(), null_mut());
     assert_eq!(c!(ember_constraint_options_new(&mut options)), EMBER_OK);
@@ -473,7 +473,7 @@ fn run_conversation(model: *mut ember_model, fault: Option<Fault>) -> Outcome {
     (status, hit, if status == EMBER_OK { result } else { 0 })
 }
 
-/// Tokens of a text, a conversation's text, embeddings and scores: what gives the host some numbers.
+/// Tokens of a text, a conversation's text, embeddings and scores: the functions that return numbers or text.
 fn run_texts(model: *mut ember_model, fault: Option<Fault>) -> Outcome {
     let (_, _, context) = context(model, None);
     let messages = br#"[{"role":"user","content":"ab"}]"#;
@@ -533,7 +533,7 @@ fn run_texts(model: *mut ember_model, fault: Option<Fault>) -> Outcome {
     (status, hit, digest(&sums, |sum| sum))
 }
 
-/// All of that with one model. Loading meets every `stride`th of its allocations only, since there are most of them.
+/// Runs all of that with one model. Loading has most of the allocations, so only every `stride`th of them fails.
 fn every_fault_of(name: &str, file: &[u8], stride: usize) {
     every_fault(&format!("{name}: load"), stride, true, |fault| {
         let (status, hit, model) = load(file, fault);
@@ -608,7 +608,7 @@ fn every_fault_of_tokenizers(file: &[u8], stride: usize) {
                     &mut n
                 )),
             ];
-            // What could not be made is no good argument to the calls behind it.
+            // The first failure counts: later calls fail because their arguments could not be made.
             statuses.into_iter().find(|&status| status != EMBER_OK).unwrap_or(EMBER_OK)
         });
         free!(ember_fim_options_free(fim));
@@ -661,8 +661,8 @@ fn every_fault_of_scores(file: &[u8]) {
             if status != EMBER_OK {
                 return status;
             }
-            let behind = scores[2..].as_mut_ptr();
-            c!(ember_rerank(context, query, 3, from, lengths, 2, null(), behind, 2, &mut n))
+            let tail = scores[2..].as_mut_ptr();
+            c!(ember_rerank(context, query, 3, from, lengths, 2, null(), tail, 2, &mut n))
         });
         (status, hit, if status == EMBER_OK { digest(&scores, |x| x.to_bits().into()) } else { 0 })
     });
@@ -688,7 +688,7 @@ unsafe extern "C" fn deallocate(block: *mut c_void, size: usize, alignment: usiz
     unsafe { std::alloc::dealloc(block.cast(), layout) };
 }
 
-/// The host's allocator has no block left at each of its calls, from loading to the end of a generation.
+/// The host's allocator fails at each of its calls, from loading to the end of a generation.
 fn every_block_of_the_host(file: &[u8]) {
     let mut statuses = Vec::new();
     for n_blocks in 0.. {
@@ -734,7 +734,7 @@ const LARGE: usize = 36 << 20;
 fn every_large_argument(file: &[u8]) {
     let (_, _, model) = load(file, None);
     let (_, _, context) = context(model, None);
-    // One whose own limit would let a generation be as long.
+    // A context whose n_ctx allows a generation of that length.
     let (mut long, mut long_options) = (null_mut(), null_mut());
     assert_eq!(c!(ember_context_options_new(&mut long_options)), EMBER_OK);
     assert_eq!(c!(ember_context_options_set_n_ctx(long_options, LARGE as u32 / 4)), EMBER_OK);
@@ -762,7 +762,7 @@ fn every_large_argument(file: &[u8]) {
     let (mut number, mut generator, mut other, mut chosen) = (0u64, null_mut(), null_mut(), 0);
     let (o, event, none) = (generation, Some(add_up as _), null_mut());
     let data = (&raw mut number).cast();
-    // What is made once and kept: what a thread needs to tokenize.
+    // Made once and kept: the data that a thread needs to tokenize.
     let made = c!(ember_score(context, text, 1, text, 9, null(), null_mut(), 0, null_mut(), null_mut()));
     assert_eq!(made, EMBER_OK);
     let check = |what: &str, expected: ember_status, call: &mut dyn FnMut() -> ember_status| {
@@ -835,7 +835,7 @@ fn every_large_argument(file: &[u8]) {
         c!(ember_context_state_save_file(context, 0, text, LARGE))
     });
     assert!(generator.is_null() && other.is_null());
-    // What was set while there was memory is copied where it is used.
+    // An option that was set while there was memory is copied where it is used.
     assert_eq!(c!(ember_chat_options_set_template(chat, text, LARGE)), EMBER_OK);
     check("options of chats", EMBER_E_NOMEM, &mut || {
         c!(ember_chat_apply_template(model, text, 1, chat, null_mut(), 0, &mut n))

@@ -20,7 +20,7 @@ use ember::generate::{Completions, EventKind, GenerateOptions, Generator, Prompt
 use ember::nn::pooling::Pooling;
 use ember::sampler::{Penalties, Sampler, Stage};
 
-/// The system's allocator, counting the allocations of all threads while it is told to.
+/// The system's allocator, counting the allocations of all threads while counting is on.
 struct Counting;
 
 static COUNTING: AtomicBool = AtomicBool::new(false);
@@ -111,7 +111,7 @@ fn samplers() -> [Sampler; 4] {
 }
 
 fn step(context: &mut Context, sampler: &mut Sampler, token: u32) -> u32 {
-    context.decode(Tokens::next(&[token])).expect("room");
+    context.decode(Tokens::next(&[token])).expect("free pages");
     sampler.sample(context.end_logits(0).expect("asked for")).expect("finite")
 }
 
@@ -146,7 +146,7 @@ fn check_rust(path: &std::path::Path) {
     }
 }
 
-/// Steps of a generator, with all that its events can tell.
+/// Steps of a generator with all that its events can report.
 fn check_generator(path: &std::path::Path) {
     let model = load(path);
     let n = N.min(positions(model.info()) - 2);

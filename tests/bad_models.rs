@@ -62,12 +62,12 @@ static ALLOCATOR: Counting = Counting;
 const SLACK: usize = 64 << 20;
 /// Time after which a case counts as hanging: some thousand times what it needs.
 const HANG: Duration = Duration::from_secs(20);
-/// The name the files go by.
+/// The name of the files in errors.
 const NAME: &str = "damaged.gguf";
 
 /// One damaged file.
 enum Damage {
-    /// Only the first bytes are there.
+    /// The file's first bytes only.
     Cut(usize),
     /// Other bytes at a place.
     Patch { at: usize, bytes: Vec<u8>, what: String },
@@ -81,7 +81,7 @@ impl Damage {
         }
     }
 
-    /// Hands the damaged bytes to `f` and mends them.
+    /// Hands the damaged bytes to `f` and repairs them.
     fn apply<T>(&self, file: &mut [u8], f: impl FnOnce(&[u8]) -> T) -> T {
         match self {
             Damage::Cut(len) => f(&file[..*len]),
@@ -97,7 +97,7 @@ impl Damage {
     }
 }
 
-/// Does with a file what a program does.
+/// Uses a file as a program does.
 fn use_model(bytes: &[u8], options: &ContextOptions) -> Result<()> {
     let model = LoadedModel::from_bytes(bytes, NAME);
     if let Err(e) = &model {
@@ -120,8 +120,8 @@ fn use_model(bytes: &[u8], options: &ContextOptions) -> Result<()> {
     context.decode(Tokens::next(&[next]))
 }
 
-/// Whether what `f` does with a file of `len` bytes succeeds, and the most bytes it holds meanwhile; or what it does
-/// that no file may make it do.
+/// Whether the uses of a file of `len` bytes by `f` succeed, and the most bytes allocated meanwhile; or the defect that the file
+/// caused.
 fn judge(len: usize, f: impl FnOnce() -> Result<()>) -> std::result::Result<(bool, usize), String> {
     let before = LIVE.get();
     PEAK.set(before);
@@ -202,7 +202,7 @@ fn watch(title: &str, under_way: &[Mutex<Option<(Instant, String)>>], done: &Ato
             if let Some((start, case)) = &*case.lock().expect("not poisoned")
                 && start.elapsed() > HANG
             {
-                // Past the test harness, which would keep the line to itself.
+                // Writes past the test harness, which would capture the line.
                 let _ = writeln!(std::io::stderr().lock(), "{title}: {case} hangs");
                 std::process::exit(101);
             }
@@ -217,7 +217,7 @@ struct Field {
     what: String,
 }
 
-/// A file's layout, found without Ember's reader. The file is taken to be sound.
+/// A file's layout, found without Ember's reader. The file must be sound.
 #[derive(Default)]
 struct Layouts {
     /// Every number but those inside arrays.

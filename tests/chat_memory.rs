@@ -1,6 +1,6 @@
 //! A binary of its own: it has the process's allocator, which counts.
 //!
-//! Reading a conversation takes no more memory than is looked for before it is begun, however its JSON is made.
+//! Reading a conversation takes no more memory than was checked for before, whatever its JSON looks like.
 #![cfg(feature = "chat")]
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
@@ -8,11 +8,11 @@
 mod counting;
 
 use counting::most;
-use ember::chat::{ChatInput, ChatTemplate, room, template_room};
+use ember::chat::{ChatInput, ChatTemplate, memory_needed, template_memory};
 
 /// One test, because others at the same time would be counted too.
 #[test]
-fn conversations_and_templates_fit_into_the_room_that_is_looked_for() {
+fn conversations_and_templates_take_no_more_memory_than_is_looked_for() {
     let template = ChatTemplate::parse("{{ messages | length }}").unwrap();
     let deep = |open: &str, close: &str| format!("{}{}", open.repeat(120), close.repeat(120));
     let parts = [
@@ -45,12 +45,17 @@ fn conversations_and_templates_fit_into_the_room_that_is_looked_for() {
     conversations.push(format!("[{{{}}}]", keys.join(",")));
     for json in &conversations {
         let taken = most(|| drop(template.render(json, &ChatInput::default()).unwrap()));
-        assert!(taken <= room(json), "{taken} bytes, {} looked for: {:.60}", room(json), json);
+        assert!(
+            taken <= memory_needed(json),
+            "{taken} bytes, {} looked for: {:.60}",
+            memory_needed(json),
+            json
+        );
     }
-    // What people say has few separators, and no more is looked for than a small machine has.
+    // Ordinary messages have few separators, and need no more memory than a small machine has.
     let said = r#"{"role":"user","content":"Who wrote, in the end, the book that you told me of yesterday: was it him?"}"#;
     let json = format!("[{}]", many(said));
-    assert!(room(&json) < 32 * json.len());
+    assert!(memory_needed(&json) < 32 * json.len());
     for (before, part, after) in [
         ("{{ [", "1,", "] }}"),
         ("{{ [", "a,", "] }}"),
@@ -76,7 +81,10 @@ fn conversations_and_templates_fit_into_the_room_that_is_looked_for() {
         for n in [30_000, 32_760, 32_767, 32_769, 65_537] {
             let source = format!("{before}{}{after}", part.repeat(n));
             let taken = most(|| drop(ChatTemplate::parse(&source)));
-            assert!(source.len() > 1 << 20 || taken <= template_room(&source), "{taken} bytes: {source:.60}");
+            assert!(
+                source.len() > 1 << 20 || taken <= template_memory(&source),
+                "{taken} bytes: {source:.60}"
+            );
         }
     }
 }

@@ -43,7 +43,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Parses `bytes`, looks at everything, and tells what became of it and the most bytes allocated meanwhile.
+/// Parses `bytes`, reads every entry, and returns the result and the most bytes that were allocated meanwhile.
 fn parse(bytes: &[u8]) -> (Result<()>, usize) {
     let before = LIVE.get();
     PEAK.set(before);
@@ -93,7 +93,7 @@ fn sample() -> Vec<u8> {
     writer.to_bytes().unwrap()
 }
 
-/// No file of `len` bytes needs more memory than this: itself, and what its smallest entries become.
+/// No file of `len` bytes needs more memory than this: the file, and what its smallest entries become.
 fn budget(len: usize) -> usize {
     9 * len + 4096
 }

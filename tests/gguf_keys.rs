@@ -1,7 +1,7 @@
 //! A binary of its own: it has the process's logger.
 //!
-//! What is done about every key that llama.cpp reads, in every architecture, found by experiment: a key that is read is missed when
-//! its value is of a wrong type. `docs/gguf-keys.md` must say the same; `EMBER_BLESS=1` writes it anew.
+//! What Ember does about every key that llama.cpp reads, in every architecture, found by experiment: Ember reads a key if it
+//! misses it when its value has a wrong type. `docs/gguf-keys.md` must say the same; `EMBER_BLESS=1` writes it anew.
 #![cfg(feature = "hf")]
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
@@ -42,7 +42,7 @@ impl log::Log for Log {
     fn flush(&self) {}
 }
 
-/// What `run` gives, and what it warned of.
+/// The result of `run`, and its warnings.
 fn heard<T>(run: impl FnOnce() -> T) -> (T, Vec<String>) {
     let _ = log::set_logger(&Log);
     log::set_max_level(log::LevelFilter::Warn);
@@ -136,7 +136,7 @@ const ENCODERS: &[&str] = &[
     "t5encoder",
 ];
 
-/// Keys that an architecture reads for no more than to refuse the file.
+/// Keys that an architecture reads only to refuse the file.
 const REFUSED_BY: [Refusal; 5] = [
     ("{arch}.rope.freq_base_swa", &["gemma2", "gpt-oss"], || Value::F32(77.0)),
     ("{arch}.deepstack_mapping", &["granite", "granite_swa", "granitemoe", "granitehybrid"], || {
@@ -147,7 +147,7 @@ const REFUSED_BY: [Refusal; 5] = [
     ("{arch}.attention.causal", &["llama"], || Value::Bool(false)),
 ];
 
-/// Keys that an architecture honours although others refuse what they ask for.
+/// Keys that an architecture honours although others refuse them.
 const HONOURED_BY: [(&str, &str); 8] = [
     ("bailingmoe2", "{arch}.expert_group_count"),
     ("dots1", "{arch}.expert_group_count"),
@@ -159,7 +159,7 @@ const HONOURED_BY: [(&str, &str); 8] = [
     ("gemma4", "{arch}.rope.dimension_count_swa"),
 ];
 
-/// Whether `arch` reads `key` for no more than to refuse it.
+/// Whether `arch` reads `key` only to refuse it.
 fn is_refused_by(arch: &str, key: &str) -> bool {
     REFUSED_BY.iter().any(|(k, archs, _)| *k == key && archs.contains(&arch))
 }
@@ -307,7 +307,7 @@ fn keys_that_nobody_knows_are_named_in_one_short_warning() {
         let key = format!("{arch}.no_such_key");
         let (error, lines) = load(file, &one(&key, Value::U32(1)));
         assert!(error.is_none() && lines.len() == 1 && lines[0].contains(&format!("\"{key}\"")), "{lines:?}");
-        // Nobody's business.
+        // Keys that nobody defines.
         for key in ["general.no_such_key", "other.no_such_key", &format!("{arch}x.y"), &arch] {
             let (error, lines) = load(file, &one(key, Value::U32(1)));
             assert!(error.is_none() && lines.is_empty(), "{key}: {error:?} {lines:?}");
@@ -458,7 +458,7 @@ fn keys_of_the_file_itself_are_read() {
     }
 }
 
-/// A folder's keys are given names that are known.
+/// A folder's keys get names that are known.
 #[test]
 fn folders_are_not_warned_of() {
     let _turn = turn();

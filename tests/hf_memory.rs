@@ -1,7 +1,7 @@
 //! A binary of its own: it has the process's allocator, which counts.
 //!
-//! The files of a Hugging Face folder take memory in proportion to their size, and those that are a few kilobytes in real
-//! folders have a bound: no more is taken than is looked for before.
+//! The files of a Hugging Face folder take memory in proportion to their size. Files that have a few kilobytes in real folders
+//! have a bound: they take no more memory than was checked for before.
 #![cfg(feature = "hf")]
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
@@ -66,7 +66,7 @@ fn costly() -> Vec<String> {
     all
 }
 
-/// A llama whose queries and keys take 16 MB, which loading copies piece by piece: neither an estimate nor a look does.
+/// A llama whose queries and keys take 16 MB. Loading copies them one after another; an estimate and an inspection copy none.
 fn looking_copies_nothing() {
     let (n_layer, n_embd) = (32, 256);
     let folder = TempFolder::new("hf-memory-look");
@@ -105,7 +105,7 @@ fn looking_copies_nothing() {
     file.resize(file.len() + at, 0);
     folder.write("model.safetensors", file);
     let options = LoadOptions { pack: Pack::Never, ..LoadOptions::default() };
-    // Its memory is the system's, which the counter of this test does not see.
+    // The system allocates it, so the counter of this test does not count it.
     let copied = LoadedModel::open(&folder.0, &options).unwrap().weights_memory();
     assert!(copied > 16 << 20, "{copied} bytes");
     let looked = most(|| {
@@ -127,7 +127,7 @@ fn what_is_read_takes_no_more_than_is_looked_for() {
     let check = |name: &str, bytes: &[u8], times: usize| {
         let folder = folder(name, bytes);
         let taken = most(|| drop(open(&folder.0)));
-        // What the rest of the folder takes, and what is read.
+        // The memory of the rest of the folder, and of the file itself.
         let most = times * bytes.len() + bytes.len() + (1 << 18);
         assert!(taken <= most, "{name}: {taken} bytes, at most {most}: {:.60?}", bytes.escape_ascii());
     };
@@ -138,7 +138,7 @@ fn what_is_read_takes_no_more_than_is_looked_for() {
         check("generation_config.json", json.as_bytes(), 128);
         check(INDEX, json.as_bytes(), 32);
         check(INDEX, json.replacen('x', "weight_map", 1).as_bytes(), 32);
-        // Of what is refused and short enough, a tree is made to say what is wrong.
+        // If a refused file is short enough, a tree is made, so that the error can say what is wrong.
         check("model.safetensors", &safetensors(&json), 128);
         let long = format!("{json}{}", " ".repeat(1 << 20));
         check("model.safetensors", &safetensors(&long), 32);
@@ -169,7 +169,7 @@ fn what_is_read_takes_no_more_than_is_looked_for() {
 
     looking_copies_nothing();
 
-    // What no real folder has.
+    // Values that no real folder has.
     let refused = |name: &str, bytes: &[u8], sentence: &str| {
         let folder = folder(name, bytes);
         let mut error = None;

@@ -1,6 +1,6 @@
 //! A binary of its own: it measures the CPU time of the process.
 //!
-//! Contexts that have nothing to do burn no CPU.
+//! Idle contexts use no CPU time.
 #![cfg(unix)]
 
 mod common;
@@ -27,7 +27,7 @@ fn idle_contexts_burn_no_cpu() {
     let contexts: Vec<_> = (1..6)
         .map(|n_threads| {
             let mut context = context(&model, &ContextOptions { n_threads, ..ContextOptions::default() });
-            context.decode(Tokens::next(&[1, 2, 3])).expect("room");
+            context.decode(Tokens::next(&[1, 2, 3])).expect("free pages");
             context
         })
         .collect();

@@ -1,7 +1,7 @@
 //! A binary of its own: it has the process's allocator, which has no large blocks.
 //!
-//! What a file has much of takes memory in blocks of its size, and each may be one that the system has not: that ends in an
-//! error, and whatever can do without such a block does.
+//! The large keys of a file take memory in blocks of their size, and the system may lack such a block. Then the call ends in an
+//! error, or works without the block where it can.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 mod common;
@@ -90,7 +90,7 @@ fn arrays_that_there_is_no_memory_for() {
         );
         assert!(limited(8 * N + 100, || Gguf::from_bytes(&file, "big.gguf")).is_ok());
     }
-    // What is there, but wanted in another type.
+    // A key that exists, read as another type.
     let mut writer = Writer::new();
     writer.set("f64s", vec![1f64; N]).set("i64s", vec![1i64; N]);
     let file = Gguf::from_bytes(&writer.to_bytes().unwrap(), "big.gguf").unwrap();
@@ -143,7 +143,7 @@ fn states_are_saved_without_the_text_of_keys() {
         Ok(())
     };
     limited(200_000, || context.save_state(Some(0), &mut write)).unwrap();
-    // The digest of all that as one text, but for long arrays: of these the bytes.
+    // The digest of all that as one text; of long arrays it takes the bytes.
     let mut hash = Xxh3::new();
     for (key, value) in model.gguf().metadata().iter().filter(|(key, _)| !key.starts_with("tokenizer.")) {
         let bytes = match value {

@@ -1,6 +1,6 @@
 //! A binary of its own: it measures the memory of the process.
 //!
-//! What a model takes of memory: its size once, packed or not, shared by its contexts and given back when it is dropped.
+//! How much memory a model takes: its size once, packed or not, shared by its contexts and freed when it is dropped.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -35,8 +35,8 @@ fn forget_peak() {
     std::fs::write("/proc/self/clear_refs", "5").expect("the peak can be set back");
 }
 
-/// Has the system keep the file in pages as large as it makes them (a file that was just written or copied is kept so),
-/// of which Linux maps a whole one where a byte is read.
+/// Has the system keep the file in pages as large as it makes them, which it does for a file that was just written or copied.
+/// Linux maps a whole such page where a byte is read.
 fn fetch_in_large_pages(path: &Path) {
     let mut file = std::fs::File::open(path).expect("the file");
     // SAFETY: advice about a file that is open.
@@ -55,7 +55,7 @@ fn contexts(model: &Arc<LoadedModel>) -> Vec<Context> {
     let mut contexts: Vec<Context> = (0..3).map(|_| context(model, &options)).collect();
     for context in &mut contexts {
         let spread: Vec<u32> = (0..60).map(|i| i * 800).collect();
-        context.decode(Tokens::next(&spread)).expect("room");
+        context.decode(Tokens::next(&spread)).expect("free pages");
     }
     contexts
 }
@@ -65,7 +65,7 @@ fn a_model_takes_its_size_once_and_gives_it_back() {
     let path = real_model("SmolLM2-135M-Instruct.Q4_1.gguf");
     let size = std::fs::metadata(&path).expect("the file").len() as f64;
     fetch_in_large_pages(&path);
-    // What the allocator and the pools keep for themselves is taken by the first round.
+    // The first round takes the memory that the allocator and the pools keep for themselves.
     for round in 0..3 {
         for (use_mmap, pack) in [(true, Pack::Always), (true, Pack::Never), (false, Pack::Never)] {
             let what = format!("round {round}, use_mmap {use_mmap}, {pack:?}");

@@ -1,7 +1,7 @@
 //! A binary of its own: it is built without features.
 //!
-//! The smallest build runs models, and refuses what needs a feature with a sentence that names it.
-//! Run by `make test-minimal`; a build with all features has nothing to say here.
+//! The smallest build runs models, and refuses options that need a feature with a sentence that names it. `make test-minimal`
+//! runs it; a build with all features has no tests here.
 #![cfg(not(any(feature = "hf", feature = "tokenizers")))]
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 

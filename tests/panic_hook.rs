@@ -10,19 +10,19 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use ember::constrain::{Constraint, ConstraintOptions, Grammar};
 
-static N_TOLD: AtomicUsize = AtomicUsize::new(0);
+static N_PANICS: AtomicUsize = AtomicUsize::new(0);
 
 fn panics() -> usize {
-    let before = N_TOLD.load(SeqCst);
+    let before = N_PANICS.load(SeqCst);
     assert!(std::panic::catch_unwind(|| panic!("of the host's")).is_err());
-    N_TOLD.load(SeqCst) - before
+    N_PANICS.load(SeqCst) - before
 }
 
 /// One test, since a process has one hook.
 #[test]
 fn the_hosts_panic_hook_stays_in_force() {
     std::panic::set_hook(Box::new(|_| {
-        N_TOLD.fetch_add(1, SeqCst);
+        N_PANICS.fetch_add(1, SeqCst);
     }));
     assert_eq!(panics(), 1);
     let model = common::load(&common::bundled_model());
@@ -37,10 +37,10 @@ fn the_hosts_panic_hook_stays_in_force() {
     made.start().mask().unwrap();
     assert_eq!(panics(), 1, "the hook from before");
     assert!(std::thread::spawn(|| panic!("elsewhere")).join().is_err());
-    assert_eq!(N_TOLD.load(SeqCst), 3);
-    // One that is set later stays, too: theirs is installed once.
+    assert_eq!(N_PANICS.load(SeqCst), 3);
+    // A hook that is set later stays too: llguidance installs its hook once.
     std::panic::set_hook(Box::new(|_| {
-        N_TOLD.fetch_add(100, SeqCst);
+        N_PANICS.fetch_add(100, SeqCst);
     }));
     constraint().unwrap().start().mask().unwrap();
     assert_eq!(panics(), 100, "the hook from behind");

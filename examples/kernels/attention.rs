@@ -1,4 +1,4 @@
-//! Attention over caches of binary16, of bytes with scales and of whole numbers, for four query heads to a head of keys and values.
+//! Attention over caches of binary16, of bytes with scales and of integers, for four query heads to a head of keys and values.
 #![allow(clippy::print_stdout, reason = "a command-line tool reports to its user")]
 
 use std::hint::black_box;
@@ -17,7 +17,7 @@ const KV_HEADS: usize = 8;
 const FAR: usize = 65_536;
 /// See [`FAR`].
 const NEAR: usize = 512;
-/// Tokens of a prompt that are taken at once.
+/// Tokens of a prompt that run in one batch.
 const TOKENS: usize = 16;
 
 /// What keys and values are stored as.

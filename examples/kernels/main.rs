@@ -55,7 +55,7 @@ fn read_options() -> Result<Options, Box<dyn Error>> {
     let mut options = Options { peaks: false, isa: None, format: None, threads };
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
-        let mut value = || args.next().ok_or_else(|| format!("the option {arg} needs a value behind it"));
+        let mut value = || args.next().ok_or_else(|| format!("the option {arg} needs a value after it"));
         match &*arg {
             "--peaks" => options.peaks = true,
             "--isa" => {

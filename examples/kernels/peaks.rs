@@ -20,7 +20,7 @@ pub const BEYOND_CACHES: usize = 256 << 20;
 /// See [`BEYOND_CACHES`].
 pub const IN_CACHES: usize = 256 << 10;
 
-/// Runs `work` on `threads` threads at once, `n_runs` times: the shortest time in seconds from the common start until
+/// Runs `work` on `threads` threads at the same time, `n_runs` times: the shortest time in seconds from the common start until
 /// the last is done. `work` is given the number of its thread.
 pub fn shortest(threads: usize, n_runs: usize, work: impl Fn(usize) + Sync) -> f64 {
     let barrier = Barrier::new(threads);

@@ -1,4 +1,4 @@
-//! Products of weights with activations, as the backend calls them: packed groups of bytes, of whole numbers of 16 bits ("wide")
+//! Products of weights with activations, as the backend calls them: packed groups of bytes, of 16-bit integers ("wide")
 //! or of numbers where the level has products for them, rows otherwise.
 #![allow(clippy::print_stdout, reason = "a command-line tool reports to its user")]
 

@@ -77,7 +77,7 @@ impl Target {
                 Format::Q5_K => 16,
                 Format::Q6_K => 18,
                 Format::BF16 => 32,
-                _ => 1024, // a guess, says llama.cpp
+                _ => 1024, // llama.cpp's estimate
             },
         }
     }

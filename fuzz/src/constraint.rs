@@ -84,7 +84,7 @@ pub fn run(bytes: &[u8]) {
         run.accept(id);
         ids.push(id);
     }
-    // A copy and a second text are told the same.
+    // A copy and a second text get the same tokens.
     let mut copy = run.clone();
     assert_eq!(format!("{:?}", copy.mask()), format!("{:?}", run.mask()));
     run.reset();

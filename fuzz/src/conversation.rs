@@ -1,6 +1,6 @@
-//! Conversations by any bytes: the steps of one, each a message of a user's, of a tool's, a turn taken back, a fork, or bytes that a saved one
-//! is changed by. Whatever happens, a sequence holds the tokens of the prompt, no user spells a control token, and nothing that was
-//! saved takes more than it says.
+//! The steps of a conversation, chosen by any bytes: a message of a user or of a tool, a turn taken back, a fork, or bytes that
+//! change a saved conversation. In every case a sequence holds the tokens of the prompt, no user spells a control token, and a
+//! saved conversation takes no more bytes than it says.
 //!
 //! The first byte says how long sequences are and what happens when one is full. Then come the steps, with zeros between.
 
@@ -78,7 +78,7 @@ pub fn run(bytes: &[u8]) {
             3 => drop(conversation.undo()),
             4 => drop(conversation.fork(1, Some(&mut context))),
             _ => {
-                // A saved one whose bytes were changed, with a checksum that is right.
+                // A saved conversation with changed bytes and a correct checksum.
                 let mut saved = conversation.save().expect("idle");
                 let n = saved.len() - 16;
                 for pair in step.chunks_exact(3) {

@@ -1,4 +1,4 @@
-//! Changes to a well-formed model that a few bytes of input describe, so that a short input reaches far behind the checks
+//! Changes to a well-formed model that a few bytes of input describe, so that a short input reaches far after the checks
 //! that any bytes fail: the wrong number in one key, a tensor of another type or shape, numbers that are none.
 
 use arbitrary::{Result, Unstructured};
@@ -41,11 +41,11 @@ pub const NUMBERS: [i64; 32] = [
     i64::MAX,
 ];
 
-/// Numbers that weights are not made of.
+/// Numbers that no weight has.
 const FLOATS: [f32; 8] =
     [0.0, -0.0, 1e30, -1e-40, f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MIN_POSITIVE];
 
-/// Most elements of a tensor whose shape was changed: memory is not what this is about.
+/// Most elements of a tensor whose shape was changed, so that it takes little memory.
 const MOST_ELEMENTS: usize = 1 << 16;
 
 /// A model file in parts.
@@ -55,7 +55,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Those of a well-formed file.
+    /// The parts of a well-formed file.
     pub fn of(bytes: &[u8]) -> Parts {
         let file = Gguf::from_bytes(bytes, "base").unwrap_or_else(|e| panic!("{e}"));
         let tensor = |t: &ember::gguf::TensorInfo| {
@@ -67,7 +67,7 @@ impl Parts {
         }
     }
 
-    /// Changes what `u` says, until it has no more to say.
+    /// Makes the changes that `u` describes, until `u` ends.
     pub fn edit(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
         while !u.is_empty() {
             match u.int_in_range(0..=9u8)? {
@@ -132,7 +132,7 @@ impl Parts {
         Ok(())
     }
 
-    /// Another type, one other dimension, one less or one more; as much data as that needs.
+    /// Another type, another dimension, one dimension less or one more; as much data as that needs.
     fn edit_shape(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
         if self.tensors.is_empty() {
             return Ok(());
@@ -159,7 +159,7 @@ impl Parts {
         Ok(())
     }
 
-    /// One element that is no number, or some bytes.
+    /// A NaN or an infinity in one element, or other bytes.
     fn edit_data(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
         if self.tensors.is_empty() {
             return Ok(());
@@ -174,7 +174,7 @@ impl Parts {
         Ok(())
     }
 
-    /// The file; `None` when there cannot be one.
+    /// The file; `None` when there is no such file.
     pub fn bytes(self) -> Option<Vec<u8>> {
         let mut writer = Writer::new();
         for (key, value) in self.keys {
@@ -187,7 +187,7 @@ impl Parts {
     }
 }
 
-/// One string less, another one, or one more.
+/// One string less, another string, or one more.
 fn strings_edited(strings: &StringArray, u: &mut Unstructured<'_>) -> Result<Value> {
     let mut all: Vec<Vec<u8>> = strings.iter().map(<[u8]>::to_vec).collect();
     let n = all.len().max(1);

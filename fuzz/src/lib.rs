@@ -33,10 +33,10 @@ pub const TARGETS: [(&str, Target); 10] = [
     ("tokenizer", tokenizer::run),
 ];
 
-/// Bytes that separate the parts of an input: readable in a corpus file, and nothing that JSON or a template has.
+/// Bytes that separate the parts of an input: readable in a corpus file, and found in no JSON and no template.
 const SEPARATOR: u8 = 0;
 
-/// The parts of an input; those that are not there are empty. The last has whatever is left.
+/// The parts of an input; missing ones are empty. The last has all remaining bytes.
 fn parts<const N: usize>(bytes: &[u8]) -> [&[u8]; N] {
     let mut parts = bytes.splitn(N, |&b| b == SEPARATOR);
     std::array::from_fn(|_| parts.next().unwrap_or_default())

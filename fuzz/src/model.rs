@@ -1,6 +1,6 @@
 //! A damaged model loads or is refused, and what loads runs: a few tokens are decoded, generated, scored and embedded.
 //!
-//! The first byte of the input names one of the models below, which the rest of it changes (`edit`); behind the last of
+//! The first byte of the input names one of the models below, which the rest of it changes (`edit`); after the last of
 //! them the rest is a file as it is.
 
 use std::sync::Arc;
@@ -118,7 +118,7 @@ fn load(file: &[u8], how: u8) {
     }
     match LoadedModel::from_bytes_with(file, "fuzz", &options(how)) {
         Ok(model) => {
-            // What a model has for a tokenizer, its file has without a look at the tensors.
+            // The file gives the same tokenizer as the model, without reading the tensors.
             assert_eq!(model.tokenizer().is_ok(), alone.is_ok());
             exercise(&Arc::new(model), how);
         }
@@ -126,7 +126,7 @@ fn load(file: &[u8], how: u8) {
     }
 }
 
-/// Uses a model for all that it can.
+/// Uses every function of a model.
 pub fn exercise(model: &Arc<LoadedModel>, how: u8) {
     if let Ok(tokenizer) = model.tokenizer() {
         tokenizer::exercise(tokenizer, "The 1st  <s>té".as_bytes());
@@ -186,7 +186,7 @@ fn generate(context: &mut Context, ids: &[u32]) {
         echo: true,
         ..Default::default()
     };
-    // Numbers that are none end a generation with an error, and so do tokens of a tokenizer that the model has not.
+    // NaNs end a generation with an error, and so do tokens that the model does not have.
     let Ok(mut generator) = Generator::new(context, prompt, &options) else { return };
     for _ in 0..8 {
         match generator.next(context, &mut sampler) {

@@ -1,4 +1,4 @@
-//! Any reply in any form, in any pieces: events that make sense, the same however it is cut, and no text that is lost.
+//! Any reply in any form, cut into any chunks: the events make sense, are the same however the reply is cut, and lose no text.
 //!
 //! The input: the number of a form, an option, where to cut, and the reply.
 
@@ -45,7 +45,7 @@ fn formats() -> &'static Vec<ReplyFormat> {
     static FORMATS: OnceLock<Vec<ReplyFormat>> = OnceLock::new();
     FORMATS.get_or_init(|| {
         let of = |text: &&str| {
-            // The text of a template that writes nothing of it.
+            // A template that has the text but never writes it.
             let source = format!("{{% if false %}}{{% raw %}}{text}{{% endraw %}}{{% endif %}}");
             let format = ReplyFormat::of_template(&source).unwrap_or_else(|e| panic!("{text}: {e}"));
             assert!(format.name().is_some(), "{text}");
@@ -55,7 +55,7 @@ fn formats() -> &'static Vec<ReplyFormat> {
     })
 }
 
-/// The events of a reply in these pieces, with those of one kind that follow each other put together.
+/// The events of a reply in these chunks. Events of the same kind that follow each other are joined.
 fn events(format: &ReplyFormat, options: &ReplyOptions, pieces: &[&str], end: End) -> Vec<Event> {
     let mut parser = ReplyParser::new(format, options.clone());
     let mut all: Vec<Event> = Vec::new();
@@ -102,7 +102,7 @@ fn check(events: &[Event], reply: &str) {
             Event::CallDone { index, arguments, .. } => {
                 let (of, text) = open.take().expect("a call has begun");
                 assert!(*index == of && text == *arguments);
-                // A number may be one that JSON has and this reader has not: 1e999.
+                // The number may be one that JSON has and this reader does not have: 1e999.
                 match serde_json::from_str::<serde_json::Value>(arguments) {
                     Ok(value) => assert!(value.is_object(), "{arguments}"),
                     Err(e) => assert!(e.to_string().contains("number out of range"), "{arguments}: {e}"),

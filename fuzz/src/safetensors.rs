@@ -88,8 +88,8 @@ fn folder() -> &'static PathBuf {
 
 fn load(config: &[u8], weights: &[u8], how: u8) {
     let folder = folder();
-    fs::write(folder.join("config.json"), config).expect("room on the disk");
-    fs::write(folder.join("model.safetensors"), weights).expect("room on the disk");
+    fs::write(folder.join("config.json"), config).expect("space on the disk");
+    fs::write(folder.join("model.safetensors"), weights).expect("space on the disk");
     match LoadedModel::open(folder, &model::options(how)) {
         Ok(model) => model::exercise(&Arc::new(model), how),
         Err(e) => assert!(e.message().starts_with(&folder.display().to_string()), "{e}"),

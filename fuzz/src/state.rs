@@ -1,9 +1,10 @@
-//! Any bytes as the state of a context are loaded whole or not at all: on an error the context goes on as if nothing had
-//! been, bit by bit; otherwise it is one that can be used and saved again.
+//! Any bytes are loaded whole as the state of a context, or not at all. On an error the context goes on as if nothing had been,
+//! bit by bit; otherwise it can be used and saved again.
 //!
-//! The second byte of the input names one of the models below, and whether the third sequence begins as the second does. The first byte says how: whether the rest is a state or changes a real one, which sequence it is for, and what
-//! is mended before it is loaded: the beginning up to the fingerprint of the model, the checksum. Otherwise no input would
-//! come further than these.
+//! The first byte of the input chooses: whether the rest is a state or changes a real one, which sequence it is for, and what is
+//! repaired before it is loaded (the beginning up to the fingerprint of the model, the checksum). Without a repair no input would
+//! pass these checks. The second byte names one of the models below, and says whether the third sequence begins as the second
+//! does.
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,12 +14,12 @@ use ember::context::{BackendKind, Context, ContextOptions, Tokens};
 use ember::model::LoadedModel;
 use xxhash_rust::xxh3::xxh3_128;
 
-/// Bytes before the shape of the cache: magic, version, fingerprint. And of the checksum.
+/// Bytes before the shape of the cache (magic, version, fingerprint), and bytes of the checksum.
 const N_HEAD: usize = 8 + 4 + 16;
 const N_SUM: usize = 16;
 const N_SEQ: u32 = 3;
 
-/// Models whose layers keep other things than keys and values of all positions: recurrent states, windows, latent vectors.
+/// Models whose layers keep more or other state than keys and values of all positions: recurrent states, windows, latent vectors.
 const OTHERS: [&[u8]; 7] = [
     include_bytes!("../../tests/fixtures/models/lfm2.gguf"),
     include_bytes!("../../tests/fixtures/models/qwen35.gguf"),
@@ -57,17 +58,17 @@ fn context(which: usize, kv_type: KvType, keep_prefixes: bool, nested: bool) -> 
     };
     let mut context = Context::new(model(which), &options).unwrap_or_else(|e| panic!("{e}"));
     let ids: Vec<u32> = (0..40).map(|i| 3 + i % 13).collect();
-    context.decode(Tokens::next(&ids)).expect("room");
+    context.decode(Tokens::next(&ids)).expect("free pages");
     context.copy_sequence(0, 1, 35).expect("long enough");
     let tokens = Tokens { seqs: Some(&[1, 1]), ..Tokens::next(&[5, 6]) };
-    context.decode(tokens).expect("room");
+    context.decode(tokens).expect("free pages");
     if nested {
         context.copy_sequence(1, 2, 37).expect("all of it");
     }
     context
 }
 
-/// What a context is, as far as its caller can tell.
+/// The state of a context, as far as its caller can see it.
 fn look(context: &mut Context) -> Vec<(Vec<u32>, Option<Vec<u32>>)> {
     let bits = |logits: &[f32]| logits.iter().map(|x| x.to_bits()).collect();
     (0..N_SEQ)
@@ -78,7 +79,7 @@ fn look(context: &mut Context) -> Vec<(Vec<u32>, Option<Vec<u32>>)> {
         .collect()
 }
 
-/// The logits behind one more token of each sequence; nothing where there is no room.
+/// The logits after one more token of each sequence; nothing where no page is free.
 fn go_on(context: &mut Context) -> Vec<Option<Vec<u32>>> {
     (0..N_SEQ)
         .map(|seq| {
@@ -125,7 +126,7 @@ fn edit(state: &mut Vec<u8>, u: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Loads the state, looks at what became of the context, and uses it.
+/// Loads the state, checks what the context holds then, and uses it.
 pub fn run(bytes: &[u8]) {
     let [flags, which, state @ ..] = bytes else { return };
     let (flags, nested, which) = (*flags, which & 128 != 0, usize::from(which & 127) % (1 + OTHERS.len()));
@@ -187,5 +188,5 @@ pub fn run(bytes: &[u8]) {
         let (n_pages, n_free) = context.kv_pages();
         assert_eq!(n_pages, n_free, "pages of no sequence");
     }
-    context.decode(Tokens::next(&[3; 33])).expect("room");
+    context.decode(Tokens::next(&[3; 33])).expect("free pages");
 }

@@ -1,4 +1,4 @@
-//! A model of a few kilobytes, made in memory: for what needs one and is not about model files.
+//! A model of a few kilobytes, made in memory, for targets that need one and do not test model files.
 
 use ember::gguf::writer::Writer;
 use ember::gguf::{StringArray, TensorType};
@@ -13,12 +13,12 @@ pub const TOKENS: [&str; 16] =
 const TEMPLATE: &str = "{{ bos_token }}{% for m in messages %}{{ m.role }}: {{ m.content }}{{ '\\n' }}{% endfor %}\
 {% if add_generation_prompt %}a{% endif %}";
 
-/// A llama of one layer with two heads, one of keys and values, and 16 tokens. Its weights are chance, the same every time.
+/// A llama of one layer with two heads, one of keys and values, and 16 tokens. Its weights are random, the same every time.
 pub fn llama() -> Vec<u8> {
     file(true)
 }
 
-/// The same without a tokenizer, whose expressions take most of the time that loading takes.
+/// The same without a tokenizer, since compiling its expressions takes most of the loading time.
 #[allow(dead_code, reason = "tests/it/tiny_model.rs uses it")]
 pub fn without_tokenizer() -> Vec<u8> {
     file(false)

@@ -28,7 +28,7 @@ pub fn run(bytes: &[u8]) {
     }
 }
 
-/// Takes `text` there and back, and looks at everything.
+/// Encodes and decodes `text`, and calls every getter.
 pub fn exercise(tokenizer: &Tokenizer, text: &[u8]) {
     let n = tokenizer.n_vocab();
     for (add_special, parse_special) in [(false, false), (true, true)] {

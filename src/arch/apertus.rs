@@ -1,5 +1,5 @@
-//! Apertus (Swiss AI 2025): llama's graph with norms of every query and key head, and a curve of its own in each layer's feed-forward
-//! block, which has no gate.
+//! Apertus (Swiss AI 2025): llama's graph with norms of every query and key head, and in each layer a feed-forward block without
+//! a gate, whose activation has parameters of its own.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;

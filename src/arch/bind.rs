@@ -13,7 +13,7 @@ use super::{ModelInfo, dense, head};
 use crate::backend::{Backend, WeightRole, WeightSource};
 use crate::error::{Error, Result};
 use crate::gguf::{Array, Gguf, Metadata, TensorInfo, Value};
-use crate::memory::room_for;
+use crate::memory::with_capacity;
 use crate::nn::linear::Linear;
 use crate::nn::norm::{NormKind, NormLayer};
 use crate::quant::{FORMATS, Format};
@@ -27,7 +27,7 @@ pub struct Binder<'a, B: Backend> {
     backend: &'a mut B,
     architecture: &'a str,
     used: HashSet<&'a str>,
-    /// Keys that were asked for, whether the file has them or not.
+    /// Keys that were asked for, also those that the file does not have.
     asked: RefCell<HashSet<String>>,
 }
 
@@ -41,7 +41,7 @@ impl<'a, B: Backend> Binder<'a, B> {
         self.gguf.metadata()
     }
 
-    /// The full name of the key `ARCH.name`, which is asked for.
+    /// The full name of the key `ARCH.name`, which then counts as asked for.
     pub fn key(&self, name: &str) -> String {
         let key = format!("{}.{name}", self.architecture);
         self.asked.borrow_mut().insert(key.clone());
@@ -58,8 +58,8 @@ impl<'a, B: Backend> Binder<'a, B> {
         self.gguf.call_key(&format!("{}.{name}", self.architecture))
     }
 
-    /// The integer key `ARCH.name`, between 1 and a sane cap; required. A list with one number for each layer is that
-    /// number where all layers have the same.
+    /// The integer key `ARCH.name`, between 1 and a sane cap; required. A list with a number for each layer counts as one number
+    /// where all are equal.
     pub fn dim(&self, name: &str) -> Result<usize> {
         let value = self.optional_dim(name)?;
         value.ok_or_else(|| Error::Format(format!("the required key {} is missing", self.called(name))))
@@ -125,7 +125,7 @@ impl<'a, B: Backend> Binder<'a, B> {
         Ok(self.meta().u32(&self.key(name))?.unwrap_or(0))
     }
 
-    /// The numbers `ARCH.name` of `n_layer` layers, or a single one that is that of all; required.
+    /// The numbers `ARCH.name` of `n_layer` layers, or a single one for all; required.
     pub fn counts(&self, name: &str, n_layer: usize) -> Result<Vec<u32>> {
         let key = self.key(name);
         let Some(Value::Array(_)) = self.meta().get(&key) else {
@@ -154,8 +154,8 @@ impl<'a, B: Backend> Binder<'a, B> {
         }
     }
 
-    /// The numbers of `n_layer` layers under the key `name`, which no architecture's name goes before, of a list or of a single
-    /// one; required.
+    /// The numbers of `n_layer` layers under the key `name`, which no architecture's name precedes: a list or a single one;
+    /// required.
     pub fn plain_numbers(&self, name: &str, n_layer: usize) -> Result<Vec<f32>> {
         let list = match self.meta().get(name) {
             Some(Value::Array(_)) => self.meta().f32s(name)?.map(|list| list.to_vec()),
@@ -184,7 +184,7 @@ impl<'a, B: Backend> Binder<'a, B> {
         }
     }
 
-    /// Refuses the file when the key `ARCH.name` asks for `what`, which the architecture's file does not do.
+    /// Refuses the file when the key `ARCH.name` asks for `what`, which the architecture does not support.
     pub fn refuse(&self, name: &str, asked: bool, what: &str) -> Result<()> {
         match asked {
             true => Err(Error::Unsupported(format!("{what} ({}) are not supported", self.called(name)))),
@@ -232,7 +232,7 @@ impl<'a, B: Backend> Binder<'a, B> {
         role: WeightRole,
     ) -> Result<B::Weight> {
         let t = self.find(name)?;
-        // One vector for each group may be stored as a single one.
+        // A vector that is the same for each group may be stored as a single one.
         let several = role == WeightRole::Vector && dims.iter().all(|&dim| dim > 1);
         let joined = several && t.dims[..] == [dims.iter().product::<usize>()];
         if without_ones(&t.dims, dims.len()) != dims && !joined {
@@ -287,7 +287,7 @@ impl<'a, B: Backend> Binder<'a, B> {
         self.bind(name, &[n_cols, n_rows], 0..n_rows, WeightRole::Table)
     }
 
-    /// The token embedding, which is the output projection too when the file has no `output.weight` but a head.
+    /// The token embedding, which is also the output projection when the model has a head but the file has no `output.weight`.
     pub fn token_embd(&mut self, info: &ModelInfo) -> Result<B::Weight> {
         let name = "token_embd.weight";
         match self.has("output.weight") || !info.has_logits {
@@ -296,8 +296,8 @@ impl<'a, B: Backend> Binder<'a, B> {
         }
     }
 
-    /// `n` matrices of `n_rows` rows and `n_cols` columns stored as one tensor: a matrix of `n * n_rows` rows. Files of the first
-    /// days have a tensor of each expert, `ffn_up.3.weight` and not `ffn_up_exps.weight`.
+    /// `n` matrices of `n_rows` rows and `n_cols` columns stored as one tensor: a matrix of `n * n_rows` rows. Early files have a
+    /// tensor for each expert, `ffn_up.3.weight` and not `ffn_up_exps.weight`.
     pub fn matrices(&mut self, name: &str, n: usize, n_rows: usize, n_cols: usize) -> Result<B::Weight> {
         if let (false, Some(stem)) = (self.has(name), name.strip_suffix("_exps.weight"))
             && self.has(&format!("{stem}.0.weight"))
@@ -317,8 +317,8 @@ impl<'a, B: Backend> Binder<'a, B> {
         self.bind(name, &[n], 0..n, WeightRole::Vector)
     }
 
-    /// The first row of `token_types.weight`, which all tokens of a text get that is not one of a pair; `None` in models
-    /// without (DistilBERT). The table has as many rows as `tokenizer.ggml.token_type_count` says where that is there.
+    /// The first row of `token_types.weight`, which is added to all tokens of a single text; `None` in models without
+    /// (DistilBERT). The table has as many rows as `tokenizer.ggml.token_type_count` says, if the file has that key.
     pub fn token_type(&mut self, n_embd: usize) -> Result<Option<B::Weight>> {
         let (name, key) = ("token_types.weight", "tokenizer.ggml.token_type_count");
         let n_types = self.meta().u32(key)?.map(|n| self.check_dim(key, n)).transpose()?;
@@ -334,7 +334,7 @@ impl<'a, B: Backend> Binder<'a, B> {
         (n_types > 1).then(|| self.table(name, n_types, n_embd)).transpose()
     }
 
-    /// Lets be what comes behind the pooling, which is bound elsewhere: the head that scores texts, and dense modules.
+    /// Skips the tensors after the pooling, which are bound elsewhere: the head that scores texts, and dense modules.
     pub fn leave_head(&mut self) {
         let tensors = self.gguf.tensors().iter().map(|t| t.name.as_str());
         let is_left =
@@ -358,7 +358,7 @@ impl<'a, B: Backend> Binder<'a, B> {
         Ok(out)
     }
 
-    /// The numbers of the matrix `name` of `n_rows` rows and `n_cols` columns, row after row, in whatever format they are.
+    /// The numbers of the matrix `name` of `n_rows` rows and `n_cols` columns, row after row, in any format.
     pub fn f32_rows(&mut self, name: &str, n_rows: usize, n_cols: usize) -> Result<Vec<f32>> {
         let t = self.find(name)?;
         let format = Format::from_tensor_type(t.ty).map(Format::info);
@@ -373,7 +373,7 @@ impl<'a, B: Backend> Binder<'a, B> {
             )));
         };
         self.used.insert(&t.name);
-        let mut out: Vec<f32> = room_for(n_rows * n_cols, "a table of numbers")?;
+        let mut out: Vec<f32> = with_capacity(n_rows * n_cols, "a table of numbers")?;
         out.resize(n_rows * n_cols, 0.0);
         (format.dequantize)(self.gguf.tensor_bytes(t), &mut out);
         Ok(out)
@@ -384,13 +384,13 @@ impl<'a, B: Backend> Binder<'a, B> {
         self.has(name).then(|| self.f32s(name, n)).transpose()
     }
 
-    /// The layer `name.weight` of `n_out` rows and `n_in` columns, with `name.scale` and `name.bias` where the file has
-    /// them. `name.input_scale` is for those who quantize activations to four bits.
+    /// The layer `name.weight` of `n_out` rows and `n_in` columns, with `name.scale` and `name.bias` where the file has them.
+    /// `name.input_scale` is for programs that quantize activations to four bits.
     pub fn linear(&mut self, name: &str, n_out: usize, n_in: usize) -> Result<Linear<B>> {
         self.linear_part(name, 0..n_out, n_out, n_in)
     }
 
-    /// Outputs `part` of the layer `name`, which has `n_out` outputs in all: one of several layers stored as one.
+    /// Outputs `part` of the layer `name`, which has `n_out` outputs: one of several layers in one tensor.
     pub fn linear_part(
         &mut self,
         name: &str,
@@ -405,7 +405,7 @@ impl<'a, B: Backend> Binder<'a, B> {
         Ok(Linear { weight, scale, bias: self.bias(name, part, n_out)? })
     }
 
-    /// Elements `part` of `name.bias`, which has `n_out` in all; `None` when the file does not have it.
+    /// Elements `part` of `name.bias`, which has `n_out`; `None` when the file does not have it.
     pub fn bias(&mut self, name: &str, part: Range<usize>, n_out: usize) -> Result<Option<B::Weight>> {
         let name = format!("{name}.bias");
         self.has(&name).then(|| self.bind(&name, &[n_out], part, WeightRole::Vector)).transpose()
@@ -438,8 +438,8 @@ impl<'a, B: Backend> Binder<'a, B> {
         Ok(NormLayer { kind: NormKind::Layer, weight, bias: None, eps })
     }
 
-    /// Checks that every tensor of the file was used: one that was not would be left out of the computation. Layers behind the
-    /// `n_layer` first that have a tensor for it predict further tokens, and are no part of it.
+    /// Checks that every tensor of the file was used, since an unused one would be left out of the computation. Layers after the
+    /// first `n_layer` that have a tensor for it predict further tokens, and do not count.
     pub fn finish(self, n_layer: usize) -> Result<()> {
         let n_blocks = self.dim("block_count")?;
         let blocks = self.gguf.tensors().iter().filter_map(|t| in_layer(&t.name));
@@ -459,13 +459,13 @@ impl<'a, B: Backend> Binder<'a, B> {
     }
 }
 
-/// The layer that a tensor is of, and what it is called there.
+/// The layer that a tensor belongs to, and its name there.
 fn in_layer(name: &str) -> Option<(usize, &str)> {
     let (layer, rest) = name.strip_prefix("blk.")?.split_once('.')?;
     Some((layer.parse().ok()?, rest))
 }
 
-/// The one number in a list of numbers of layers.
+/// The number that all entries of a list for layers have.
 fn same(key: &str, list: &[u32]) -> Result<u32> {
     match list {
         [first, rest @ ..] if rest.iter().all(|n| n == first) => Ok(*first),
@@ -476,7 +476,7 @@ fn same(key: &str, list: &[u32]) -> Result<u32> {
     }
 }
 
-/// A shape without the last dimensions beyond the first `n`, as far as they are 1: `[64, 1]` is a vector of 64 too. So is `[1, 64]`.
+/// A shape without dimensions of 1 beyond the first `n`: `[64, 1]` is a vector of 64 too. So is `[1, 64]`.
 fn without_ones(dims: &[usize], n: usize) -> &[usize] {
     let extra = dims.iter().skip(n).rev().take_while(|&&d| d == 1).count();
     match &dims[..dims.len() - extra] {

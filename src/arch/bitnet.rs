@@ -1,5 +1,5 @@
-//! BitNet b1.58 (Ma et al. 2024): llama's graph with rotary positions on halves, and norms of what all heads give and of the hidden
-//! layer, before the matrices behind them.
+//! BitNet b1.58 (Ma et al. 2024): llama's graph with rotary positions on halves, and norms of the attention's output and of the
+//! hidden layer, before the matrices after them.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;

@@ -1,5 +1,5 @@
-//! BLOOM (BigScience 2022), MPT (MosaicML 2023) and Refact (2023): scores fall with the distance, instead of positions. BLOOM has a norm
-//! of the embedding.
+//! BLOOM (BigScience 2022), MPT (MosaicML 2023) and Refact (2023): scores fall with the distance; there are no positions. BLOOM
+//! has a norm of the embedding.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;

@@ -1,5 +1,5 @@
-//! Command R, R+ and Aya (Cohere 2024), and Command R7B and A, whose windows have positions and whose other layers have none: attention
-//! and feed-forward side by side on one layer norm, and a factor on the logits.
+//! Command R, R+ and Aya (Cohere 2024), and Command R7B and A: attention and feed-forward side by side on one layer norm, and a
+//! factor on the logits. In R7B and A, layers with a window have positions, and the others have none.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;
@@ -13,7 +13,7 @@ use crate::nn::head::Head;
 use crate::nn::mixer::Mixer;
 use crate::nn::mlp::Activation;
 
-/// Of so many layers the last sees everything, where the file does not say.
+/// Layers of a period, of which the last sees everything, where the file does not say.
 const PERIOD: usize = 4;
 
 /// Binds the weights of Command R and R+.

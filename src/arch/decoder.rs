@@ -1,4 +1,4 @@
-//! [`Decoder`] as a [`Model`]: what most architectures are once their weights are bound.
+//! [`Decoder`] as a [`Model`]: most architectures, once their weights are bound.
 #![forbid(unsafe_code)]
 
 use super::{Model, ModelInfo};
@@ -15,7 +15,7 @@ struct DecoderModel<B: Backend> {
     decoder: Decoder<B>,
 }
 
-/// What an architecture's `bind` returns, as a model.
+/// The result of an architecture's `bind`, as a model.
 pub fn boxed<B: Backend>((info, decoder): (ModelInfo, Decoder<B>)) -> Box<dyn Model<B>> {
     let (windows, keeps) = decoder.keeps();
     let info = ModelInfo {

@@ -1,5 +1,5 @@
-//! DeepSeek V2 and V3 (DeepSeek-AI 2024) and what shares their graph, GLM-4.7-Flash among them: latent attention, and experts
-//! beside some that every token takes, but for the first layers.
+//! DeepSeek V2 and V3 (DeepSeek-AI 2024) and models with their graph, GLM-4.7-Flash among them: latent attention, and experts
+//! beside some that every token takes, except in the first layers.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;
@@ -14,11 +14,11 @@ use crate::nn::latent::{Latent, LatentShape, Queries};
 use crate::nn::mixer::Mixer;
 use crate::nn::mlp::Activation;
 
-/// What is added to the sum of shares.
+/// Added to the sum of shares.
 const EPSILON: f32 = 1e-20;
-/// What norms of latent vectors add under their root, whatever others do.
+/// The epsilon of norms of latent vectors, whatever that of other norms is.
 const LATENT_EPS: f32 = 1e-6;
-/// Layers and tokens of GLM-4.7-Flash, whose first files do not say that its router's shares are sigmoids.
+/// Layers and tokens of GLM-4.7-Flash, whose first files do not say that its router uses sigmoids.
 const GLM_FLASH: ([usize; 2], usize) = ([47, 48], 154_880);
 
 /// Binds the weights.
@@ -71,7 +71,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
     Ok((info, decoder))
 }
 
-/// The sizes of the attention. In files of the first days keys and values are those of heads.
+/// The sizes of the attention. In early files keys and values are those of heads.
 pub fn shape<B: Backend>(file: &Binder<'_, B>) -> Result<LatentShape> {
     let (n_head, rope_dim) = (file.dim("attention.head_count")?, file.dim("rope.dimension_count")?);
     let (latent_dim, q_latent_dim) =
@@ -91,7 +91,7 @@ pub fn shape<B: Backend>(file: &Binder<'_, B>) -> Result<LatentShape> {
             file.called("rope.dimension_count")
         )));
     };
-    // What files say of the one key and the one value that all heads share follows from these.
+    // The sizes of the key and the value that all heads share follow from these.
     let of_all = [
         ("attention.key_length", latent_dim + rope_dim),
         ("attention.value_length", latent_dim),
@@ -114,7 +114,7 @@ pub fn shape<B: Backend>(file: &Binder<'_, B>) -> Result<LatentShape> {
     }
 }
 
-/// How all heads read the one key and the one value of a token.
+/// How all heads read the shared key and value of a token.
 pub fn attention<B: Backend>(
     file: &mut Binder<'_, B>,
     info: &ModelInfo,
@@ -124,7 +124,7 @@ pub fn attention<B: Backend>(
     let LatentShape { rope_dim, latent_dim, nope_dim, .. } = shape;
     let key_dim = rope_dim + latent_dim;
     let mut rope = rope::params(file, key_dim, style)?;
-    // Files give a tenth of what YaRN's factor on scores is multiplied with; where they do, keys and queries have none.
+    // Files give a tenth of the multiplier in YaRN's factor on scores; with it keys and queries have no factor.
     const LOG: &str = "rope.scaling.yarn_log_multiplier";
     let plain = 1.0 / ((nope_dim + rope_dim) as f32).sqrt();
     let mut scale = file.optional_positive("attention.scale")?.unwrap_or(plain);
@@ -185,7 +185,7 @@ pub fn latent<B: Backend>(
     })
 }
 
-/// The groups that experts are chosen of; `two` as in [`Groups`].
+/// The groups of experts; `two` as in [`Groups`].
 pub fn groups<B: Backend>(
     file: &Binder<'_, B>,
     n_expert: usize,

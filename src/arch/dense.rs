@@ -1,4 +1,4 @@
-//! Dense modules: layers behind the pooling, from the hidden state of a text to its vector (EmbeddingGemma has two).
+//! Dense modules: layers after the pooling, from the hidden state of a text to its vector (EmbeddingGemma has two).
 #![forbid(unsafe_code)]
 
 use super::ModelInfo;
@@ -8,21 +8,22 @@ use crate::gguf::Gguf;
 use crate::memory::filled;
 use crate::nn::pooling::Pooling;
 
-/// Weights and biases, in order; they are called by the place of their modules in a list that begins with the encoder and the pooling.
+/// Weights and biases, in order; their names have the place of their modules in a list that begins with the encoder and the
+/// pooling.
 pub(super) const TENSORS: [[&str; 2]; 2] =
     [["dense_2.weight", "dense_2.bias"], ["dense_3.weight", "dense_3.bias"]];
 /// The longest vector of a text: far beyond real ones.
 const MOST_OUTPUTS: usize = 1 << 20;
 
-/// The layers bound to their weights, which are few and computed with as they are.
+/// The layers bound to their weights, which are few and stay in f32.
 pub struct Dense {
-    /// Each layer, and whether the hyperbolic tangent comes behind it.
+    /// Each layer, and whether a hyperbolic tangent follows it.
     layers: Vec<(Layer, bool)>,
     n_out: usize,
 }
 
 impl Dense {
-    /// Those of the model in `gguf`, if it has any.
+    /// The dense modules of the model in `gguf`, if it has any.
     ///
     /// # Errors
     /// `Format` for tensors of other shapes; `Unsupported` in a model whose texts have no single vector; `NoMemory`.
@@ -61,7 +62,7 @@ impl Dense {
         Ok((!layers.is_empty()).then_some(Dense { layers, n_out: width }))
     }
 
-    /// Numbers of the vectors that it gives.
+    /// Numbers of the resulting vectors.
     pub fn n_out(&self) -> usize {
         self.n_out
     }

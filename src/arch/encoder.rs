@@ -1,4 +1,4 @@
-//! The graphs of encoders as a [`Model`], and what their files have in common.
+//! The graphs of encoders as a [`Model`], and their common keys and tensors.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;
@@ -23,11 +23,11 @@ struct EncoderModel<B: Backend> {
 enum Graph<B: Backend> {
     /// Norms come after the sums.
     After(Encoder<B>),
-    /// Norms come before the blocks, as in a decoder; and what its layers are told that they keep.
+    /// Norms come before the blocks, as in a decoder; and what its layers keep.
     Before(Decoder<B>, Vec<Keeps>),
 }
 
-/// What an architecture's `bind` returns, as a model.
+/// The result of an architecture's `bind`, as a model.
 pub fn boxed<B: Backend>((info, encoder): (ModelInfo, Encoder<B>)) -> Box<dyn Model<B>> {
     Box::new(EncoderModel { info, graph: Graph::After(encoder) })
 }
@@ -72,7 +72,7 @@ impl<B: Backend> Model<B> for EncoderModel<B> {
 pub fn info<B: Backend>(file: &Binder<'_, B>) -> Result<ModelInfo> {
     let causal = file.flag("attention.causal")? == Some(true);
     file.refuse("attention.causal", causal, "causal masks in this architecture")?;
-    // A layer's keys and values are of no use behind the layer: one store is enough.
+    // A layer's keys and values are not needed after it: one store is enough.
     let info = file.info()?;
     let keeps =
         vec![Keeps::Kv(KvHeads { n: info.n_head_kv, dims: HeadDims::all(info.head_dim) }, ENCODER_KV)];

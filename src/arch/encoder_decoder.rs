@@ -1,5 +1,5 @@
-//! An encoder and its decoder as one [`Model`]. A pass is one part's. The encoder's leaves of a text keys and values for the decoder, in
-//! the places of the text's positions; the decoder's own are behind them.
+//! An encoder and its decoder as one [`Model`]. A pass belongs to one of them. The encoder's pass stores keys and values of a
+//! text for the decoder, at the text's positions; the decoder's own follow them.
 #![forbid(unsafe_code)]
 
 use super::{Model, ModelInfo};
@@ -12,27 +12,27 @@ use crate::nn::norm::NormLayer;
 use crate::nn::workspace::Workspace;
 use crate::nn::{Batch, Cache, Keeps, Shift};
 
-/// What an architecture's `bind` makes.
+/// The result of an architecture's `bind`.
 pub struct EncoderDecoder<B: Backend> {
     /// The encoder's layers, whose kinds of attention are among the decoder's.
     pub encoder: Vec<DecoderLayer<B>>,
     /// Its last norm.
     pub encoder_norm: NormLayer<B>,
-    /// Keys and values that each of the decoder's layers with a store makes of what the encoder gives.
+    /// The projections from the encoder's output to keys and values of each decoder layer with a store.
     pub cross: Vec<(Linear<B>, Linear<B>)>,
-    /// The decoder: of each layer one that attends to the answer, and one without a store that attends to the text.
+    /// The decoder: for each layer one that attends to the answer, and one without a store that attends to the text.
     pub decoder: Decoder<B>,
 }
 
-/// The same and its dimensions.
+/// Encoder, decoder and dimensions.
 struct EncoderDecoderModel<B: Backend> {
     info: ModelInfo,
     parts: EncoderDecoder<B>,
-    /// What the encoder's layers keep: one store is enough, and the first of the decoder's is free until they are done.
+    /// What the encoder's layers keep: one store is enough; the decoder's first one is free until they are done.
     encoder_keeps: Vec<Keeps>,
 }
 
-/// What an architecture's `bind` returns, as a model.
+/// The result of an architecture's `bind`, as a model.
 pub fn boxed<B: Backend>((info, parts): (ModelInfo, EncoderDecoder<B>)) -> Box<dyn Model<B>> {
     let (windows, keeps) = parts.decoder.keeps();
     let encoder_keeps = keeps.first().into_iter().cycle().take(parts.encoder.len()).copied().collect();

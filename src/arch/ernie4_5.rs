@@ -1,5 +1,5 @@
-//! ERNIE 4.5 (Baidu 2025): llama's graph; in its larger models experts beside some that every token takes, in every so many layers
-//! but the first, whose choice a bias shifts.
+//! ERNIE 4.5 (Baidu 2025): llama's graph. Its larger models have experts beside some that every token takes, in layers at regular
+//! intervals after the first; a bias shifts their choice.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;
@@ -12,7 +12,7 @@ use crate::nn::decoder::Decoder;
 use crate::nn::mixer::Mixer;
 use crate::nn::mlp::Activation;
 
-/// What is added to the sum of shares.
+/// Added to the sum of shares.
 const EPSILON: f32 = 1e-12;
 
 /// Binds the weights of a model without experts.
@@ -42,7 +42,7 @@ pub fn bind_moe<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Deco
     let n_dense = (file.count("leading_dense_block_count")? as usize).min(info.n_layer);
     let has_experts = |i: usize| i >= n_dense && (i + 1).is_multiple_of(step);
     if let Some(experts) = &mut info.experts {
-        // Layers without experts need room too, wherever they are.
+        // Layers without experts need buffers too, wherever they are.
         experts.n_dense = (0..info.n_layer).filter(|&i| !has_experts(i)).count();
     }
     let rope = rope::params(file, info.head_dim, RopeStyle::Interleaved)?;

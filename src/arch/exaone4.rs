@@ -1,5 +1,5 @@
-//! EXAONE 4 (LG AI Research 2025): norms behind attention and feed-forward and of every query and key head; in the 32B model windows
-//! in three of four layers, and no positions in the fourth.
+//! EXAONE 4 (LG AI Research 2025): norms after attention and feed-forward and of every query and key head. The 32B model has
+//! windows in three of four layers, and no positions in the fourth.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;
@@ -12,7 +12,7 @@ use crate::nn::decoder::{Decoder, DecoderLayer, FfnInput};
 use crate::nn::mixer::Mixer;
 use crate::nn::mlp::Activation;
 
-/// Of so many layers the last sees everything, where the file does not say.
+/// Layers of a period, of which the last sees everything, where the file does not say.
 const PERIOD: usize = 4;
 /// Layers of the 32B model, and its window where the file does not say.
 const LARGE: (usize, usize) = (64, 4096);

@@ -1,5 +1,5 @@
-//! Falcon (Almazrouei et al. 2023): attention and feed-forward side by side, on one layer norm or, in the larger models, on one each;
-//! rotary positions on halves, GELU in its exact form.
+//! Falcon (Almazrouei et al. 2023): attention and feed-forward side by side, on one layer norm or, in the larger models, on one
+//! each; rotary positions on halves, GELU in its exact form.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;
@@ -21,7 +21,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
     for i in 0..info.n_layer {
         let name = |part: &str| format!("blk.{i}.{part}");
         let norm = file.layer_norm(&name("attn_norm"), n_embd, eps)?;
-        // With two norms the first is feed-forward's.
+        // With two norms the first belongs to feed-forward.
         let (attn_norm, ffn_input) = match file.has(&name("attn_norm_2.weight")) {
             true => (file.layer_norm(&name("attn_norm_2"), n_embd, eps)?, FfnInput::ParallelNorm(norm)),
             false => (norm, FfnInput::Shared),

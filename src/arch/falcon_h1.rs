@@ -1,4 +1,5 @@
-//! Falcon-H1 (TII 2025): a mixer of Mamba-2 and attention side by side in each layer, then feed-forward. Its factors are in the weights.
+//! Falcon-H1 (TII 2025): a Mamba-2 mixer and attention side by side in each layer, then feed-forward. Its factors are in the
+//! weights.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;
@@ -32,7 +33,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
             beside: true,
         });
         let has_norm = file.has(&name("ssm_norm.weight"));
-        // Converters leave this name without an end.
+        // Converters write this name without a suffix.
         let bare = name("ffn_norm");
         let ffn_norm = if file.has(&bare) { bare } else { name("ffn_norm.weight") };
         let weight = file.vector(&ffn_norm, n_embd)?;

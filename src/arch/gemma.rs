@@ -1,5 +1,5 @@
-//! Gemma (Gemma Team 2024): llama's graph with rotary positions on halves, GELU gates, and an embedding scaled by
-//! √n_embd that is also the output projection. Norm gains are stored with their 1 added.
+//! Gemma (Gemma Team 2024): llama's graph with rotary positions on halves, GELU gates, and an embedding scaled by √n_embd that is
+//! also the output projection. Norm gains are stored with their 1 added.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;

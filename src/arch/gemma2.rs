@@ -15,7 +15,7 @@ use crate::nn::mlp::Activation;
 
 /// The window where the file does not say.
 const DEFAULT_WINDOW: usize = 4096;
-/// The caps on scores and on logits where the file does not say, which those of the first days did not.
+/// The caps on scores and on logits where the file does not say, as early files do not.
 const DEFAULT_SCORE_CAP: f32 = 50.0;
 const DEFAULT_LOGIT_CAP: f32 = 30.0;
 /// Layers of the 27B model, which scales scores by the width of a head's share of the embedding.

@@ -1,6 +1,6 @@
-//! Gemma 3n (Google 2025), text: Gemma 3 whose residual stream is several vectors, with a layer of low rank beside attention,
-//! per-layer embeddings, hidden layers of which few elements are left in the first layers, and last layers that read the keys and
-//! values of earlier ones.
+//! Gemma 3n (Google 2025), text: Gemma 3 with a residual stream of several vectors, a layer of low rank beside attention, and
+//! per-layer embeddings. The first layers keep few elements of their hidden layers, and the last layers read the keys and values
+//! of earlier ones.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;
@@ -38,7 +38,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
         let called = file.called("embedding_length_per_layer_input");
         return Err(Error::Format(format!("{called} is 0, which this architecture has no use for")));
     }
-    // Hidden layers lend their room to all of these.
+    // These use the buffers of the feed-forward blocks.
     let n_head_kv = file.optional_dim("attention.head_count_kv")?;
     let info = file.info_with(n_head_kv, widest.max(rank).max(dim).max(n_streams * n_streams))?;
     let eps = file.positive("attention.layer_norm_rms_epsilon")?;
@@ -129,13 +129,13 @@ fn active<B: Backend>(file: &Binder<'_, B>, n_streams: usize) -> Result<usize> {
     }
 }
 
-/// The rank of the layers beside attention, which no key says.
+/// The rank of the layers beside attention, which has no key.
 fn laurel_rank<B: Backend>(file: &Binder<'_, B>) -> Result<usize> {
     let dims = file.dims("blk.0.laurel_l.weight")?;
     Ok(dims.get(1).copied().unwrap_or(1))
 }
 
-/// What makes of the active vector what each vector gets, with tanh behind it.
+/// The projection from the active vector to the shares of each vector, followed by tanh.
 fn router<B: Backend>(
     file: &mut Binder<'_, B>,
     i: usize,
@@ -162,7 +162,7 @@ fn projections<B: Backend>(
     (0..n_streams - 1).map(one).collect()
 }
 
-/// How far above their mean, in standard deviations, elements of each layer's hidden gate have to lie; `None`: all are left.
+/// How many standard deviations above their mean elements of each layer's hidden gate have to lie; `None`: all are kept.
 fn sparsity<B: Backend>(file: &Binder<'_, B>, n_layer: usize) -> Result<Vec<Option<f32>>> {
     const NAME: &str = "activation_sparsity_scale";
     let factors = file.numbers(NAME, n_layer)?.unwrap_or_else(|| vec![f32::NEG_INFINITY; n_layer]);

@@ -1,6 +1,6 @@
-//! Gemma 4 (Google 2026), text: layers with a window have heads of another length than those that see everything, whose keys may
-//! be their values too; the last layers read the keys and values of earlier ones; in some models each token has an embedding for
-//! each layer, in others there are experts beside the feed-forward blocks.
+//! Gemma 4 (Google 2026), text. Layers with a window and those that see everything have heads of different lengths; keys of the
+//! latter may be their values too. The last layers read the keys and values of earlier ones. In some models each token has an
+//! embedding for each layer, in others there are experts beside the feed-forward blocks.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;
@@ -20,7 +20,7 @@ use crate::nn::per_layer::{PerLayerEmbd, PerLayerInput};
 /// Rotary bases of layers that see everything and of those with a window where the file does not say.
 const FREQ_BASE: f32 = 1_000_000.0;
 const LOCAL_FREQ_BASE: f32 = 10_000.0;
-/// Experts as of this architecture.
+/// The style of this architecture's experts.
 const STYLE: MoeStyle = MoeStyle { activation: Activation::Gelu, ..MoeStyle::PLAIN };
 
 /// Binds the weights.
@@ -32,7 +32,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
     let of_kind = |of: bool| windowed.iter().zip(&n_head_kv).filter(move |(w, _)| **w == of).map(|(_, n)| *n);
     let (n_global, n_local) = (one(file, of_kind(false))?, one(file, of_kind(true))?);
     let widest = n_ff.iter().max().copied().unwrap_or(0) as usize;
-    // Hidden layers lend their room to per-layer embeddings.
+    // Per-layer embeddings use the buffers of the feed-forward blocks.
     let dim = per_layer_dim(file, n_layer)?;
     let mut info = file.with_experts(file.info_with(Some(n_global), widest.max(dim))?, &STYLE)?;
     info.experts.iter_mut().for_each(|experts| experts.n_dense = n_layer);
@@ -74,7 +74,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
     Ok((info, decoder))
 }
 
-/// The one number of key/value heads that layers of a kind have; 1 where there are no such layers.
+/// The number of key/value heads that all layers of a kind have; 1 where there are no such layers.
 fn one<B: Backend>(file: &Binder<'_, B>, mut counts: impl Iterator<Item = u32>) -> Result<usize> {
     let first = counts.next().unwrap_or(1);
     match first > 0 && counts.all(|n| n == first) {
@@ -86,8 +86,8 @@ fn one<B: Backend>(file: &Binder<'_, B>, mut counts: impl Iterator<Item = u32>) 
     }
 }
 
-/// For each layer the one whose keys and values it reads, if they are not its own: the last one of its kind, with a window or
-/// without, before those that share, which are the last `attention.shared_kv_layers`, or `absent` where the file does not say.
+/// For each layer the one whose keys and values it reads, if they are not its own: the last earlier one of its kind, with or
+/// without a window. The layers that share are the last `attention.shared_kv_layers`, or `absent` where the file does not say.
 pub(super) fn shared_layers<B: Backend>(
     file: &Binder<'_, B>,
     windowed: &[bool],
@@ -98,7 +98,7 @@ pub(super) fn shared_layers<B: Backend>(
     let n_shared = if file.has_key(NAME) { file.count(NAME)? as usize } else { absent };
     let first = n_layer.checked_sub(n_shared).filter(|&first| first > 0).ok_or_else(|| {
         let called = file.called(NAME);
-        Error::Format(format!("{called} is no number of layers behind the first of {n_layer}"))
+        Error::Format(format!("{called} is no number of layers after the first of {n_layer}"))
     })?;
     let shared = |(i, local): (usize, &bool)| match windowed[..first].iter().rposition(|w| w == local) {
         _ if i < first => Ok(None),
@@ -164,7 +164,7 @@ pub(super) fn attention<B: Backend>(
     let (n_q, n_kv) = (params.n_head * dim, params.n_head_kv * dim);
     let q = file.linear(&name("attn_q"), n_q, n_embd)?;
     let (kv, k_norm) = match shared {
-        // What such a layer has of its own is not used.
+        // Such a layer's own tensors are not used.
         Some(of) => {
             for part in ["attn_k", "attn_v"] {
                 if file.has(&name(&format!("{part}.weight"))) {
@@ -237,7 +237,7 @@ pub(super) fn per_layer_dim<B: Backend>(file: &Binder<'_, B>, n_layer: usize) ->
     }
 }
 
-/// What comes at the end of layer `i`.
+/// The operations at the end of layer `i`.
 fn end<B: Backend>(
     file: &mut Binder<'_, B>,
     i: usize,
@@ -251,7 +251,7 @@ fn end<B: Backend>(
     Ok(Extra::End { input, scale })
 }
 
-/// What layer `i` makes of its per-layer embedding of `dim` elements.
+/// How layer `i` uses its per-layer embedding of `dim` elements.
 pub(super) fn per_layer_input<B: Backend>(
     file: &mut Binder<'_, B>,
     i: usize,
@@ -278,7 +278,7 @@ pub(super) fn per_layer<B: Backend>(
 ) -> Result<PerLayerEmbd<B>> {
     let (n_layer, n_embd, n) = (info.n_layer, info.n_embd, info.n_layer * dim);
     const TABLE: &str = "per_layer_token_embd.weight";
-    // The table may lack the last tokens, which stand for pictures and sounds.
+    // The table may lack the last tokens, which stand for images and audio.
     let n_rows = file.dims(TABLE)?.get(1).map_or(info.n_vocab, |&n_rows| n_rows.min(info.n_vocab));
     let mut projection = file.linear("per_layer_model_proj", n, n_embd)?;
     projection.scale = Some((projection.scale.map_or(1.0, |(scale, _)| scale) / (n_embd as f32).sqrt(), n));

@@ -1,4 +1,4 @@
-//! GLM-4 0414 and GLM-Z1 (Zhipu AI 2025): norms before and behind attention and feed-forward, rotary positions on part of each head.
+//! GLM-4 0414 and GLM-Z1 (Zhipu AI 2025): norms before and after attention and feed-forward, rotary positions on part of each head.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;
@@ -13,7 +13,7 @@ use crate::nn::mlp::Activation;
 /// Binds the weights.
 pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<B>)> {
     rope::sections(file)?;
-    // Files of models that see have the two of a pair apart.
+    // Files of multimodal models have the two of a pair apart.
     let sections = file.has_key("rope.dimension_sections");
     let style = if sections { RopeStyle::Halved } else { RopeStyle::Interleaved };
     let info = file.info()?;

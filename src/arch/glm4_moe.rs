@@ -1,5 +1,6 @@
 //! GLM-4.5 to 4.7 (Zhipu AI 2025), dots.llm1 (rednote 2025) and Ling 2 (inclusionAI 2025): experts beside some that every token
-//! takes, but for the first layers; a router of sigmoids whose choice a bias shifts; in most of them norms of every query and key head.
+//! takes, except in the first layers, with a sigmoid router and a bias that shifts its choice. Most have norms of every query and
+//! key head.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;
@@ -11,7 +12,7 @@ use crate::kernels::RopeStyle;
 use crate::nn::decoder::Decoder;
 use crate::nn::mixer::Mixer;
 
-/// What is added to the sum of shares.
+/// Added to the sum of shares.
 const EPSILON: f32 = 1e-20;
 
 /// Binds the weights of GLM-4.5 to 4.7.

@@ -1,5 +1,5 @@
-//! GPT-J (Wang and Komatsuzaki 2021): attention and feed-forward side by side on one layer norm, rotary positions on adjacent pairs of
-//! part of each head, biases of feed-forward and of the output, GELU in its tanh form.
+//! GPT-J (Wang and Komatsuzaki 2021): attention and feed-forward side by side on one layer norm, rotary positions on adjacent
+//! pairs of part of each head, biases of feed-forward and of the output, GELU in its tanh form.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;

@@ -1,5 +1,6 @@
-//! Granite 3 and 4 (IBM 2024 and 2025): llama's graph with factors on the embedding, on what blocks add, on attention scores and
-//! on the logits; in some of its models experts, perhaps beside one that every token takes, and mixers of Mamba-2 in most layers.
+//! Granite 3 and 4 (IBM 2024 and 2025): llama's graph with factors on the embedding, on the blocks' outputs, on attention scores
+//! and on the logits. Some of its models have experts, perhaps beside one that every token takes, and Mamba-2 mixers in most
+//! layers.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;
@@ -21,20 +22,20 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
     bind_with(file, info, None, None)
 }
 
-/// Binds the weights of one with experts.
+/// Binds the weights of a model with experts.
 pub fn bind_moe<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<B>)> {
     let style = MoeStyle { shared: Shared::Plain, ..MoeStyle::PLAIN };
     let info = file.info_with_experts(&style)?;
     bind_with(file, info, Some(&style), None)
 }
 
-/// Binds the weights of one with mixers of Mamba-2 in layers that have no key/value heads, and perhaps with experts.
+/// Binds the weights of a model with Mamba-2 mixers in layers without key/value heads, and perhaps with experts.
 pub fn bind_hybrid<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<B>)> {
     let style = MoeStyle { shared: Shared::Plain, ..MoeStyle::PLAIN };
     let n_head_kv = file.layer_counts("attention.head_count_kv")?;
     let info = file.info_of(Some(file.one_head_count(&n_head_kv)?))?;
     let info = file.with_experts(info, &style)?;
-    // Files have it without experts too.
+    // Files without experts have it too.
     file.count("expert_shared_feed_forward_length")?;
     let shape = mamba2::shape(file)?;
     let experts = info.experts.is_some().then_some(&style);
@@ -81,7 +82,7 @@ fn bind_with<B: Backend>(
             ffn_input: FfnInput::Norm(file.rms_norm(&name("ffn_norm"), n_embd, eps)?),
             ffn: match experts {
                 Some(style) => file.moe(i, &info, style)?,
-                // In a folder the expert of all tokens is there where no others are.
+                // In a folder the expert of all tokens may be the only one.
                 None if file.has(&name("ffn_up_shexp.weight")) => {
                     let sizes = (info.n_ff, n_embd);
                     Mlp::Dense(Dense::Gated(file.gated(i, "_shexp", sizes, Activation::Silu)?))
@@ -100,11 +101,11 @@ fn bind_with<B: Backend>(
 
 /// Factors where the file does not say.
 pub struct Factors {
-    /// On the embedding.
+    /// Factor on the embedding.
     pub embd: Option<f32>,
-    /// On what blocks add.
+    /// Factor on the blocks' outputs.
     pub residual: Option<f32>,
-    /// What logits are divided by.
+    /// The divisor of logits.
     pub logits: f32,
 }
 

@@ -1,5 +1,5 @@
-//! Granite 4.1 and later with windows (IBM 2026): Granite 3's factors, a window in most layers, a sink of each head, and layers
-//! without positions; in some of its models experts, perhaps beside one that every token takes.
+//! Granite 4.1 and later with windows (IBM 2026): Granite 3's factors, a window in most layers, a sink for each head, and layers
+//! without positions. Some of its models have experts, perhaps beside one that every token takes.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;

@@ -1,10 +1,10 @@
-//! The head that scores texts: what classifiers and rerankers have in place of an output projection.
+//! The head that scores texts: classifiers and rerankers have it instead of an output projection.
 #![forbid(unsafe_code)]
 
 use super::ModelInfo;
 use crate::error::{Error, Result};
 use crate::gguf::{Gguf, ScoreActivation, TensorInfo};
-use crate::memory::room_for;
+use crate::memory::with_capacity;
 use crate::quant::Format;
 
 const DENSE: &str = "cls.weight";
@@ -39,7 +39,8 @@ const QWEN3: &str = "<|im_start|>system\nJudge whether the Document meets the re
     <|im_start|>assistant\n<think>\n\n</think>\n\n";
 
 impl ModelInfo {
-    /// The prompt to which rerankers of this architecture answer "yes" or "no", by the logits of these tokens; `None` for others.
+    /// The prompt to which rerankers of this architecture answer "yes" or "no", which the logits of these tokens score; `None`
+    /// for others.
     pub fn reranker_prompt(&self) -> Option<&'static str> {
         (self.architecture == "qwen3").then_some(QWEN3)
     }
@@ -51,7 +52,7 @@ pub(super) struct Layer {
     pub(super) bias: Option<Vec<f32>>,
 }
 
-/// `a · b`. Eight sums in turn, so that a machine adds up several at once.
+/// `a · b`. Eight sums, so that a machine adds several in parallel.
 fn dot(a: &[f32], b: &[f32]) -> f64 {
     let ((a, rest_a), (b, rest_b)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
     let mut sums = [0.0f64; 8];
@@ -73,9 +74,9 @@ impl Layer {
     }
 }
 
-/// A head bound to its weights. They are few, and computed with as they are.
+/// A head bound to its weights, which are few and stay in f32.
 pub struct TextHead {
-    /// `[n_embd, n_embd]`, behind which comes the hyperbolic tangent.
+    /// `[n_embd, n_embd]`, followed by a hyperbolic tangent.
     dense: Option<Layer>,
     /// `[labels, n_embd]`.
     out: Layer,
@@ -140,7 +141,7 @@ impl TextHead {
         let table = gguf.tensor("output.weight").or_else(|| gguf.tensor("token_embd.weight"));
         let table =
             table.ok_or_else(|| Error::Format("the tensor \"token_embd.weight\" is missing".into()))?;
-        let mut weight = room_for(tokens.len() * info.n_embd, "the head")?;
+        let mut weight = with_capacity(tokens.len() * info.n_embd, "the head")?;
         for &(token, _) in tokens {
             weight.extend(rows(gguf, table, &[info.n_embd, info.n_vocab], token as usize, 1)?);
         }
@@ -149,12 +150,12 @@ impl TextHead {
         Ok(TextHead { dense: None, out, labels, activation: ScoreActivation::Softmax })
     }
 
-    /// What the outputs are called; as many as there are.
+    /// The names of the outputs; as many as there are.
     pub fn labels(&self) -> &[String] {
         &self.labels
     }
 
-    /// What is done to the outputs by default.
+    /// The default activation of the outputs.
     pub fn activation(&self) -> ScoreActivation {
         self.activation
     }
@@ -165,7 +166,7 @@ impl TextHead {
             self.out.forward(hidden, out);
             return Ok(());
         };
-        let mut inner: Vec<f32> = room_for(hidden.len(), "the head")?;
+        let mut inner: Vec<f32> = with_capacity(hidden.len(), "the head")?;
         inner.resize(hidden.len(), 0.0);
         dense.forward(hidden, &mut inner);
         inner.iter_mut().for_each(|x| *x = libm::tanh(f64::from(*x)) as f32);
@@ -176,7 +177,7 @@ impl TextHead {
 
 /// The labels that the file names, or those of `transformers` for outputs without names.
 fn labels(gguf: &Gguf, info: &ModelInfo, n_labels: usize) -> Result<Vec<String>> {
-    /// Real ones have some hundred.
+    /// Real models have some hundred.
     const MOST: usize = 1 << 16;
     if n_labels > MOST {
         return Err(Error::Unsupported(format!("{n_labels} labels are more than {MOST}")));
@@ -221,7 +222,7 @@ fn rows(gguf: &Gguf, tensor: &TensorInfo, dims: &[usize], first: usize, n: usize
     let row_bytes = dims[0] / info.block_len * info.block_bytes;
     let bytes = gguf.tensor_bytes(tensor).get(first * row_bytes..(first + n) * row_bytes);
     let bytes = bytes.ok_or_else(|| Error::InvalidArgument(format!("there is no row {first}")))?;
-    let mut out: Vec<f32> = room_for(n * dims[0], "the head that scores texts")?;
+    let mut out: Vec<f32> = with_capacity(n * dims[0], "the head that scores texts")?;
     out.resize(n * dims[0], 0.0);
     (info.dequantize)(bytes, &mut out);
     Ok(out)

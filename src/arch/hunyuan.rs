@@ -1,4 +1,4 @@
-//! Hunyuan (Tencent 2025): norms of every query and key head behind the rotation; in A13B experts beside one that every token takes.
+//! Hunyuan (Tencent 2025): norms of every query and key head after the rotation; in A13B experts beside one that every token takes.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;

@@ -1,5 +1,5 @@
 //! Jina Embeddings 2 (Günther et al. 2023): BERT whose scores fall with the distance (ALiBi) in place of positions, with gated
-//! feed-forward blocks, and in some models norms of all queries and keys of a token, and a second sum with the layer's input.
+//! feed-forward blocks. Some models have norms of all queries and keys of a token, and a second sum with the layer's input.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;
@@ -11,7 +11,7 @@ use crate::nn::attention::QkNorm;
 use crate::nn::encoder::Encoder;
 use crate::nn::mlp::{Activation, Dense, Mlp};
 
-/// The slope of the last head, of a power of two of them, is two to this negative power.
+/// The slope of the last head, of a power of two heads, is two to this negative power.
 const MAX_BIAS: f32 = 8.0;
 
 /// Binds the weights.
@@ -26,7 +26,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Encoder<
         }
         let mut mlp = file.gated(i, "", (info.n_ff, info.n_embd), Activation::GeluErf)?;
         if joint && file.has(&name("attn_q_norm")) {
-            // The models with norms of queries and keys have the values above the gate (llama.cpp takes them for the gate).
+            // In models with norms of queries and keys the values stand above the gate (llama.cpp reads them as the gate).
             std::mem::swap(&mut mlp.gate, &mut mlp.up);
         }
         Ok(Mlp::Dense(Dense::Gated(mlp)))

@@ -1,9 +1,9 @@
-//! Keys of GGUF files: what is done about those that an architecture did not ask for.
+//! Keys of GGUF files that an architecture did not ask for.
 //!
-//! The [`Binder`](super::bind::Binder) notes each key `ARCH.…` that an architecture's file asks for; those are honoured. Of the
-//! others this table says why they change nothing, that they are other architectures' and ignored with a warning, or when the
-//! file is refused. A key that is not in `keys_table` is warned of by name. That table has every key that llama.cpp reads
-//! (`tests/oracle/gguf_keys.py`); `docs/gguf-keys.md` shows it, and `tests/gguf_keys.rs` holds both.
+//! The [`Binder`](super::bind::Binder) notes each key `ARCH.…` that an architecture's file asks for; those are honoured. For the
+//! other keys this table says why they change nothing, that they belong to other architectures and are ignored with a warning, or
+//! when the file is refused. A warning names a key that is not in `keys_table`. That table has every key that llama.cpp reads
+//! (`tests/oracle/gguf_keys.py`); `docs/gguf-keys.md` shows it, and `tests/gguf_keys.rs` checks both.
 #![forbid(unsafe_code)]
 
 use std::collections::HashSet;
@@ -13,20 +13,20 @@ use super::keys_table::KEYS;
 use crate::error::{Error, Result, shortened};
 use crate::gguf::{Gguf, quoted};
 
-/// What is done about a key that nobody asked for.
+/// What happens to a key that no code asked for.
 #[derive(Debug, Clone, Copy)]
 pub enum Unasked {
     /// It changes nothing, for this reason.
     Nothing(&'static str),
-    /// Models of other architectures have a use for it: it is ignored, and a warning names it.
+    /// Models of other architectures use it: it is ignored, and a warning names it.
     Warned,
-    /// The file is refused, where the key asks for this.
+    /// The file is refused if the key fits the rule; the text names the feature.
     Refused(Rule, &'static str),
-    /// Another layer reads it; this is what for.
+    /// Another layer reads it, for this purpose.
     Elsewhere(&'static str),
 }
 
-/// When a key asks for something.
+/// When a key asks for a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
     /// When it is above this number.
@@ -37,7 +37,7 @@ pub enum Rule {
     OtherWidth,
     /// When it is not the length of a head.
     OtherHead,
-    /// When it is not as many elements of a head as are rotated.
+    /// When it is not the number of rotated elements of a head.
     OtherRotary,
 }
 
@@ -50,8 +50,7 @@ fn known(name: &str) -> Option<Unasked> {
 /// How many keys a warning names.
 const SHOWN: usize = 8;
 
-/// Goes through the keys of an architecture that `asked` does not have: refuses what changes results, and notes the
-/// rest.
+/// Checks the keys of an architecture that are not in `asked`: refuses what changes results, and notes the rest.
 pub(super) fn check(gguf: &Gguf, info: &ModelInfo, asked: &HashSet<String>) -> Result<Notes> {
     let meta = gguf.metadata();
     let (mut foreign, mut unknown) = (Names::default(), Names::default());
@@ -92,7 +91,7 @@ fn asks(gguf: &Gguf, info: &ModelInfo, key: &str, rule: Rule) -> Result<bool> {
     Ok(found != wanted.unwrap_or(info.head_dim as i64))
 }
 
-/// The keys of a file that are ignored.
+/// The ignored keys of a file.
 pub(super) struct Notes {
     architecture: String,
     foreign: Names,
@@ -100,7 +99,7 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    /// Names them in a warning of each kind.
+    /// Logs a warning of each kind with their names.
     pub(super) fn warn(self) {
         let arch = &self.architecture;
         let foreign = format!("the architecture \"{arch}\" has no use for these keys, which are ignored");

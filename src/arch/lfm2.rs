@@ -1,5 +1,6 @@
-//! LFM2 (Liquid AI 2025): short convolutions between gates in most layers, attention in the others, a gated feed-forward block or
-//! experts in all. LFM3 (2026) has windows with a base of their own, a gate of each head, and norms behind the blocks.
+//! LFM2 (Liquid AI 2025): short convolutions between gates in most layers, attention in the others, and in all a gated
+//! feed-forward block or experts. LFM3 (2026) has windows with a base of their own, a gate of each head, and norms after the
+//! blocks.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;
@@ -19,7 +20,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
     bind_with(file, None, false)
 }
 
-/// Binds the weights of a model whose layers have experts, but for the first few.
+/// Binds the weights of a model whose layers have experts, except the first few.
 pub fn bind_moe<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<B>)> {
     let style = MoeStyle { sigmoid: Some(1e-6), ..MoeStyle::PLAIN };
     bind_with(file, Some(&style), false)

@@ -1,6 +1,6 @@
-//! Llama (Touvron et al. 2023; Llama 3: Grattafiori et al. 2024) and the many models that share its graph, Mistral
-//! with its sliding window and Mixtral with its experts (Jiang et al. 2023, 2024) among them: RMS norm, rotary positions
-//! on adjacent pairs, grouped key/value heads, SwiGLU, optional biases.
+//! Llama (Touvron et al. 2023; Llama 3: Grattafiori et al. 2024) and the many models with its graph, among them Mistral with its
+//! sliding window and Mixtral with its experts (Jiang et al. 2023, 2024): RMS norm, rotary positions on adjacent pairs, grouped
+//! key/value heads, SwiGLU, optional biases.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;

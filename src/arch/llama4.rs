@@ -1,6 +1,6 @@
-//! Llama 4 (Meta 2025), text: three of four layers see the stretch of positions that a token is in and have rotary positions, the fourth
-//! sees everything, has none, and its scores grow with the position; in some layers experts, whose inputs are multiplied by the sigmoids of the
-//! router, beside one that every token takes.
+//! Llama 4 (Meta 2025), text. Three of four layers see only their token's stretch of positions, and have rotary positions. The
+//! fourth sees everything and has no positions; its scores grow with the position. Some layers have experts beside one that every
+//! token takes; the router's sigmoids multiply the experts' inputs.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;
@@ -14,9 +14,9 @@ use crate::nn::decoder::Decoder;
 use crate::nn::mixer::Mixer;
 use crate::nn::mlp::Activation;
 
-/// Of so many layers the last has no positions.
+/// Layers of a period, of which the last has no positions.
 const PERIOD: usize = 4;
-/// Positions of a stretch, and of a step of scores; files do not say.
+/// Positions of a stretch, and of a step of scores; no key has them.
 const STRETCH: usize = 8192;
 /// How scores grow.
 const GROWTH: f32 = 0.1;

@@ -1,4 +1,4 @@
-//! Mamba (Gu and Dao 2023): mixers and nothing else. FalconMamba has norms without weights in them.
+//! Mamba (Gu and Dao 2023): mixers only. FalconMamba has norms without weights in them.
 #![forbid(unsafe_code)]
 
 use super::ModelInfo;

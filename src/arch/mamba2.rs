@@ -11,14 +11,14 @@ use crate::nn::mixer::Mixer;
 use crate::nn::mlp::Mlp;
 use crate::nn::norm::{NormKind, NormLayer};
 
-/// Binds the weights of Mamba-2 (Dao and Gu 2024) by itself: mixers and nothing else.
+/// Binds the weights of Mamba-2 (Dao and Gu 2024) by itself: mixers only.
 pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<B>)> {
     let (n_embd, shape) = (file.dim("embedding_length")?, shape(file)?);
     let eps = file.positive("attention.layer_norm_rms_epsilon")?;
     bind_mixers(file, |file, i| Ok(Mixer::Mamba2(mixer(file, i, n_embd, shape, eps)?)))
 }
 
-/// A decoder whose layers are mixers and nothing else.
+/// A decoder whose layers are mixers only.
 pub fn bind_mixers<'a, B: Backend>(
     file: &mut Binder<'a, B>,
     mixer: impl Fn(&mut Binder<'a, B>, usize) -> Result<Mixer<B>>,

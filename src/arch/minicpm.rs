@@ -1,4 +1,4 @@
-//! MiniCPM 1 and 2 (Hu et al. 2024): llama's graph with factors on the embedding, on what blocks add and on the logits.
+//! MiniCPM 1 and 2 (Hu et al. 2024): llama's graph with factors on the embedding, on the blocks' outputs and on the logits.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;
@@ -15,7 +15,7 @@ use crate::nn::mlp::Activation;
 /// Width of the model whose logits are not divided.
 pub const BASE_WIDTH: f32 = 256.0;
 
-/// Factors of files that do not say.
+/// The default factors.
 pub fn factors(info: &ModelInfo) -> Factors {
     Factors {
         embd: Some(12.0),

@@ -1,8 +1,8 @@
 //! Architectures: one file each, written purely against [`Backend`], and the registry that picks one.
 //!
-//! A model is built once from a file: hyper-parameters are validated, every weight is bound to a field with its
-//! exact shape, and a missing, misshapen or left-over tensor is refused by name. Afterwards the model is immutable
-//! and `forward` cannot fail on account of the file.
+//! A model is built once from a file: hyper-parameters are validated, every weight is bound to a field with its exact shape, and
+//! a missing, misshapen or left-over tensor is refused by name. Afterwards the model is immutable, and `forward` cannot fail
+//! because of the file.
 #![forbid(unsafe_code)]
 
 use crate::backend::cpu::CpuBackend;
@@ -85,7 +85,7 @@ mod starcoder2;
 mod t5;
 mod usual;
 
-/// What the layers around a model need to know of it.
+/// The properties of a model that other layers need.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelInfo {
     /// `general.architecture`.
@@ -108,7 +108,7 @@ pub struct ModelInfo {
     pub n_ff: usize,
     /// The numbers of a mixture of experts.
     pub experts: Option<ExpertInfo>,
-    /// Whether keys are multiplied with the weights of a norm behind their rotation, so that none can be rotated again.
+    /// Whether a norm's weights multiply keys after their rotation, so that no key can be re-rotated.
     pub norms_rotated_keys: bool,
     /// Longest context the weights allow at all, when they set a limit (learned positions do).
     pub n_ctx_max: Option<usize>,
@@ -116,7 +116,7 @@ pub struct ModelInfo {
     pub n_params: u64,
     /// Whether a token sees only those before it; otherwise the model is an encoder.
     pub causal: bool,
-    /// The token that an answer begins with, where an encoder reads what lies before it and a decoder follows.
+    /// The token that begins an answer, where an encoder reads the tokens before it and a decoder follows.
     pub decoder_start: Option<u32>,
     /// Whether there are logits: not in an encoder, nor in a decoder without an output projection.
     pub has_logits: bool,
@@ -124,13 +124,13 @@ pub struct ModelInfo {
     pub pooling: Option<Pooling>,
     /// Whether the file says that the model scores texts, and neither embeds nor continues them.
     pub ranks: bool,
-    /// Of each group of layers how many positions a token sees, its own included; `None`: all before it.
+    /// For each group of layers how many positions a token sees, its own included; `None`: all before it.
     pub windows: Vec<Option<usize>>,
     /// What layers keep of a sequence, first to last; an encoder's share one store.
     pub keeps: Vec<Keeps>,
     /// Width of the buffers of recurrent layers, and the number of their heads.
     pub mix_width: (usize, usize),
-    /// Width of what a recurrence that unlearns works in besides.
+    /// Width of the further buffers of a recurrence that unlearns.
     pub time_mix_width: usize,
     /// The widest queries and keys or values of a token, and the longest vector of a head.
     pub attention_width: (usize, usize, usize),
@@ -140,7 +140,7 @@ pub struct ModelInfo {
     pub latent_width: (usize, usize),
     /// Length of a token's per-layer embedding in each layer.
     pub n_embd_per_layer: usize,
-    /// Vectors that make the residual stream; 0: it is one.
+    /// Vectors that make the residual stream; 0: it is a single vector.
     pub n_streams: usize,
 }
 
@@ -168,7 +168,7 @@ impl ModelInfo {
         self.keeps.iter().any(|keeps| matches!(keeps, Keeps::States { .. }))
     }
 
-    /// The sentence for who asks a model for logits that has none.
+    /// The sentence that refuses logits of a model without them.
     pub fn no_logits(&self) -> String {
         match self.causal {
             true if self.ranks => {
@@ -184,7 +184,7 @@ impl ModelInfo {
 }
 
 impl ModelInfo {
-    /// The sentence for who asks for tokens to be moved, where they cannot be.
+    /// The sentence that refuses moving tokens, for models that cannot.
     pub fn no_shift(&self) -> Option<String> {
         match self.n_ctx_max {
             _ if !self.causal => Some(self.no_logits()),
@@ -233,12 +233,12 @@ pub struct ExpertInfo {
 pub trait Model<B: Backend>: Send + Sync {
     /// Its dimensions.
     fn info(&self) -> &ModelInfo;
-    /// In contexts of more positions than these keys are others, where there is such a number.
+    /// In contexts of more positions than this number, if there is one, keys are different.
     fn n_ctx_short(&self) -> Option<usize> {
         None
     }
-    /// Runs a batch: appends its keys and values to `kv` and writes `out` for the rows in `batch.outputs`. `Cancelled`
-    /// when `batch.watch` ended it, which leaves the keys and values of some layers behind.
+    /// Runs a batch: appends its keys and values to `kv` and writes `out` for the rows in `batch.outputs`. `Cancelled` when
+    /// `batch.watch` ended it; then the keys and values of some layers have been written.
     fn forward(
         &self,
         backend: &mut B,
@@ -248,8 +248,8 @@ pub trait Model<B: Backend>: Send + Sync {
         out: Output<'_>,
     ) -> Result<()>;
 
-    /// Moves keys and values, as if their tokens had been run at earlier positions. `Unsupported` where
-    /// [`ModelInfo::no_shift`] says why.
+    /// Moves keys and values, as if their tokens had been run at earlier positions. `Unsupported` where [`ModelInfo::no_shift`]
+    /// gives a reason.
     fn shift(&self, backend: &mut B, cache: &mut Cache<B>, shift: &Shift<'_>) -> Result<()>;
 
     /// The workspace shape for batches of up to `n_tokens` rows.
@@ -383,8 +383,8 @@ fn registry<B: Backend>() -> [(&'static str, Bind<B>); 80] {
 
 pub use keys::{Rule, Unasked};
 
-/// The keys of GGUF files that llama.cpp reads, `{arch}` for the name of the architecture, and what is done about each where
-/// an architecture does not ask for it.
+/// The keys of GGUF files that llama.cpp reads, `{arch}` for the name of the architecture, and what happens to each where an
+/// architecture does not ask for it.
 pub fn keys() -> &'static [(&'static str, Unasked)] {
     keys_table::KEYS
 }
@@ -402,7 +402,7 @@ pub fn build<B: Backend>(gguf: &Gguf, backend: &mut B) -> Result<Box<dyn Model<B
     build_and(gguf, backend, keys::Notes::warn)
 }
 
-/// As [`build`], for a file of which the same was built before: nothing is said about its keys once more.
+/// As [`build`], for a file of which the same model was built before: does not warn about its keys again.
 pub fn build_again<B: Backend>(gguf: &Gguf, backend: &mut B) -> Result<Box<dyn Model<B>>> {
     build_and(gguf, backend, drop)
 }

@@ -1,5 +1,5 @@
-//! ModernBERT (Warner et al. 2024): norms before the blocks and one of the embeddings, gated feed-forward, rotary positions; of three
-//! layers two see a window around each token, with a rotary base of their own.
+//! ModernBERT (Warner et al. 2024): norms before the blocks and one of the embeddings, gated feed-forward, rotary positions. Two
+//! of three layers see a window around each token, with a rotary base of their own.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;
@@ -37,7 +37,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
     let mut layers = Vec::new();
     for (i, windowed) in windowed.into_iter().enumerate() {
         let name = |part: &str| format!("blk.{i}.{part}");
-        // The first layer reads what the norm of the embeddings gives.
+        // The first layer reads the norm of the embeddings.
         let has_norm = i > 0 || file.has(&name("attn_norm.weight"));
         let attn_norm = has_norm.then(|| file.layer_norm(&name("attn_norm"), n_embd, eps)).transpose()?;
         layers.push(DecoderLayer {
@@ -57,7 +57,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
     Ok((info, Decoder { embd_norm, ..plain }))
 }
 
-/// What the gates of feed-forward blocks pass through.
+/// The activation of gates in feed-forward blocks.
 fn activation<B: Backend>(file: &Binder<'_, B>) -> Result<Activation> {
     const KEY: &str = "hidden_activation";
     match file.optional_str(KEY)? {

@@ -1,5 +1,5 @@
-//! MPNet (Song et al. 2020): BERT without token types, whose scores have a bias by distance, the same in all layers. GGUF has no names
-//! for it; these are Ember's, for Hugging Face folders.
+//! MPNet (Song et al. 2020): BERT without token types, whose scores have a bias by distance, the same in all layers. GGUF has no
+//! names for it; these are Ember's, for Hugging Face folders.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;
@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::kernels::GeluForm;
 use crate::nn::encoder::Encoder;
 
-/// The class has no others, whatever its configuration says.
+/// `transformers` always uses these, whatever the configuration says.
 const BUCKETS: Buckets = Buckets { n: 32, max_distance: 128, both_ways: true };
 
 /// Binds the weights.

@@ -1,5 +1,5 @@
-//! Nemotron-H and Nemotron 3 (NVIDIA 2025): layers of one block each, a mixer of Mamba-2, attention without positions, or
-//! feed-forward with squared ReLUs, in some models with experts.
+//! Nemotron-H and Nemotron 3 (NVIDIA 2025): layers of one block each: a Mamba-2 mixer, attention without positions, or
+//! feed-forward with squared ReLUs; some models have experts.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;
@@ -11,7 +11,7 @@ use crate::nn::decoder::{Decoder, DecoderLayer, FfnInput};
 use crate::nn::mixer::Mixer;
 use crate::nn::mlp::{Dense, Mlp};
 
-/// What is added to the sum of shares.
+/// Added to the sum of shares.
 const EPSILON: f32 = 1e-20;
 
 /// Binds the weights.

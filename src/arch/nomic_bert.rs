@@ -1,5 +1,6 @@
-//! Nomic's BERT (Nussbaum et al. 2024): rotary positions on the halves of a head, SwiGLU, no biases but those of the norms. And the one
-//! with experts (Nussbaum & Duderstadt 2025): biases, feed-forward without gates, which in every second layer is experts.
+//! Nomic's BERT (Nussbaum et al. 2024): rotary positions on the halves of a head, SwiGLU, no biases except those of the norms.
+//! And its model with experts (Nussbaum & Duderstadt 2025): biases, and feed-forward without gates, which in every second layer
+//! is experts.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;
@@ -20,7 +21,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Encoder<
     Ok((info, encoder))
 }
 
-/// Experts without gates, whose shares are parts of a softmax.
+/// Experts without gates, whose shares are a softmax.
 const STYLE: MoeStyle =
     MoeStyle { normalize: false, ungated: Some(Pointwise::Gelu(GeluForm::Erf)), ..MoeStyle::PLAIN };
 
@@ -41,7 +42,7 @@ pub fn bind_moe<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Enco
         moe.scale = scale;
         Ok(Mlp::Moe(Box::new(moe)))
     })?;
-    // Of all experts together; files that llama.cpp's converter made do not have it.
+    // The bias of all experts together; files of llama.cpp's converter do not have it.
     for (i, layer) in encoder.layers.iter_mut().enumerate() {
         layer.ffn_bias = file.bias(&format!("blk.{i}.ffn_exps_out"), 0..info.n_embd, info.n_embd)?;
     }

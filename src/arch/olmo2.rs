@@ -1,5 +1,5 @@
-//! OLMo 2 (Walsh et al. 2024): blocks read the residual stream as it is and their outputs are normalised; RMS norms over
-//! all queries and all keys of a token. OLMo 3 (2025) is the same with windows in most layers, whose rotary positions are not scaled.
+//! OLMo 2 (Walsh et al. 2024): blocks read the residual stream itself and their outputs are normalised; RMS norms over all
+//! queries and all keys of a token. OLMo 3 (2025) is the same with windows in most layers, whose rotary positions are not scaled.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;
@@ -12,7 +12,7 @@ use crate::nn::decoder::{Decoder, DecoderLayer, FfnInput};
 use crate::nn::mixer::Mixer;
 use crate::nn::mlp::Activation;
 
-/// Of so many layers the last sees everything, where the file does not say.
+/// Layers of a period, of which the last sees everything, where the file does not say.
 const PERIOD: usize = 4;
 
 /// Binds the weights.

@@ -1,4 +1,5 @@
-//! OLMoE (Muennighoff et al. 2024): experts whose shares are left as they are; RMS norms over all queries and all keys of a token.
+//! OLMoE (Muennighoff et al. 2024): experts whose shares are not divided by their sum; RMS norms over all queries and all keys of
+//! a token.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;

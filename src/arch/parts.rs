@@ -14,7 +14,7 @@ use crate::nn::mlp::{Activation, Dense, GatedMlp, Mlp, PlainMlp};
 use crate::nn::moe::{Experts, GateUp, Moe, SharedExpert};
 use crate::nn::norm::NormLayer;
 
-/// Causal attention over everything before, scaled by `1/√head_dim`.
+/// Causal attention over all earlier positions, scaled by `1/√head_dim`.
 pub fn causal(info: &ModelInfo, rope: Option<RopeParams>) -> AttentionParams {
     AttentionParams {
         n_head: info.n_head,
@@ -33,47 +33,47 @@ pub fn causal(info: &ModelInfo, rope: Option<RopeParams>) -> AttentionParams {
     }
 }
 
-/// What files that do not say mean by it: the steepest slopes are 2 to the power of this, negative and divided by the number of heads.
+/// The default in files: the steepest slopes are 2 to the power of this, negative and divided by the number of heads.
 pub const MAX_SLOPE: f32 = 8.0;
 
-/// The slopes of `n_head` heads (Press et al. 2022): a geometric series of a power of two, and where there are more heads every
-/// second of the series of twice as many.
+/// The slopes of `n_head` heads (Press et al. 2022): a geometric series of a power of two; more heads get every second number of
+/// the series of twice as many.
 fn slopes(n_head: usize, most: f32) -> Vec<f32> {
     let n = 1usize << n_head.max(1).ilog2();
     let slope = |exponent: usize, n: usize| libm::exp2(-f64::from(most) * exponent as f64 / n as f64) as f32;
     (0..n_head).map(|h| if h < n { slope(h + 1, n) } else { slope(2 * (h - n) + 1, 2 * n) }).collect()
 }
 
-/// Mixture-of-experts facts of an architecture; the numbers are read from the file.
+/// The properties of an architecture's mixture of experts; the numbers are read from the file.
 pub struct MoeStyle {
     /// Whether the shares of a token's experts are divided by their sum, where the file does not say.
     pub normalize: bool,
     /// The expert that all tokens take.
     pub shared: Shared,
-    /// Whether a token's experts are together as wide as `feed_forward_length` says, where the file has no
-    /// `expert_feed_forward_length`; otherwise each is.
+    /// Whether `feed_forward_length` is the width of a token's experts together, where the file has no
+    /// `expert_feed_forward_length`; otherwise it is that of each.
     pub divided: bool,
-    /// Of routers whose shares may be sigmoids: what is added to the sum that shares are divided by.
-    /// `None`: shares are parts of a softmax, whatever the file says.
+    /// For routers whose shares may be sigmoids: added to the sum that shares are divided by. `None`: shares are a softmax,
+    /// whatever the file says.
     pub sigmoid: Option<f32>,
-    /// On the gates of experts.
+    /// Applied to the gates of experts.
     pub activation: Activation,
-    /// On the hidden layers of experts that have no gates, and of the one that all tokens take.
+    /// Applied to the hidden layers of experts without gates, and of the one that all tokens take.
     pub ungated: Option<Pointwise>,
-    /// Length of the vectors that experts work on, where it is not that of the residual stream; otherwise 0.
+    /// Length of the vectors that experts work on, where it differs from that of the residual stream; otherwise 0.
     pub n_latent: usize,
-    /// Of routers whose shares may be sigmoids: what they are where the file does not say.
+    /// The default of routers whose shares may be sigmoids.
     pub gating: Gating,
-    /// Where experts are chosen of some groups only.
+    /// Restricts the choice to experts of some groups.
     pub groups: Option<Groups>,
-    /// Whether the router reads what the layer reads, before attention.
+    /// Whether the router reads the layer's input, before attention.
     pub early: bool,
-    /// Whether it is what experts read that is multiplied by their shares, and not what they give.
+    /// Whether shares multiply the experts' inputs, and not their outputs.
     pub scales_gates: bool,
 }
 
 impl MoeStyle {
-    /// Experts with SiLU gates and nothing beside them, whose shares are parts of a softmax, divided by their sum.
+    /// Experts with SiLU gates and nothing beside them, whose shares are a softmax, divided by their sum.
     pub const PLAIN: MoeStyle = MoeStyle {
         normalize: true,
         shared: Shared::None,
@@ -101,13 +101,13 @@ pub enum Shared {
 }
 
 impl<B: Backend> Binder<'_, B> {
-    /// What scores lose of `n_head` heads with the distance, the steepest 2 to the power of `most`, negative and divided by the number of
-    /// heads.
+    /// The slopes by which the scores of `n_head` heads fall with the distance, the steepest 2 to the power of `most`, negative
+    /// and divided by the number of heads.
     pub fn slopes(&mut self, n_head: usize, most: f32) -> Result<DistanceBias<B::Weight>> {
         Ok(DistanceBias::Slopes(self.computed("slopes", 1, &slopes(n_head, most))?))
     }
 
-    /// Projections of layer `i`, of queries, keys and values separately or one below the other in one tensor.
+    /// Projections of layer `i`: queries, keys and values in separate tensors or one below the other in one.
     pub fn attention(&mut self, i: usize, info: &ModelInfo) -> Result<SelfAttention<B>> {
         let n_embd = info.n_embd;
         let (n_q, n_kv) = (info.n_head * info.head_dim, info.n_head_kv * info.head_dim);
@@ -144,7 +144,7 @@ impl<B: Backend> Binder<'_, B> {
         })
     }
 
-    /// As [`Binder::attention`], with an output gate behind each head's query.
+    /// As [`Binder::attention`], with an output gate after each head's query.
     pub fn gated_attention(&mut self, i: usize, info: &ModelInfo) -> Result<SelfAttention<B>> {
         let (n_embd, n_q, n_kv) = (info.n_embd, info.n_head * info.head_dim, info.n_head_kv * info.head_dim);
         let name = |part: &str| format!("blk.{i}.{part}");
@@ -175,12 +175,12 @@ impl<B: Backend> Binder<'_, B> {
         })
     }
 
-    /// The gated feed-forward block of layer `i`, gate and values separately or one below the other in `ffn_up`.
+    /// The gated feed-forward block of layer `i`: gate and values in separate tensors or one below the other in `ffn_up`.
     pub fn gated_mlp(&mut self, i: usize, info: &ModelInfo, activation: Activation) -> Result<Mlp<B>> {
         Ok(Mlp::Dense(Dense::Gated(self.gated(i, "", (info.n_ff, info.n_embd), activation)?)))
     }
 
-    /// The gated block of layer `i` and of width `n_ff` whose tensors' names end with `end`.
+    /// The gated block of width `n_ff` of layer `i` whose tensors' names end with `end`.
     pub fn gated(
         &mut self,
         i: usize,
@@ -205,7 +205,7 @@ impl<B: Backend> Binder<'_, B> {
         Ok(Mlp::Dense(Dense::Plain(self.plain(i, "", sizes, Pointwise::Gelu(form))?)))
     }
 
-    /// The block without a gate of layer `i` and of width `n_ff` whose tensors' names end with `end`.
+    /// The block without a gate, of width `n_ff`, of layer `i` whose tensors' names end with `end`.
     pub fn plain(
         &mut self,
         i: usize,
@@ -218,12 +218,12 @@ impl<B: Backend> Binder<'_, B> {
         Ok(PlainMlp { up, down, n_ff, activation })
     }
 
-    /// As [`Binder::info`], with the numbers of the experts; `None` without `expert_count` or with 0.
+    /// As [`Binder::info`], with the numbers of the experts; without them if there is no `expert_count` or it is 0.
     pub fn info_with_experts(&self, style: &MoeStyle) -> Result<ModelInfo> {
         self.with_experts(self.info()?, style)
     }
 
-    /// `info` with the numbers of the experts; as it is without `expert_count` or with 0.
+    /// `info` with the numbers of the experts; unchanged if there is no `expert_count` or it is 0.
     pub fn with_experts(&self, info: ModelInfo, style: &MoeStyle) -> Result<ModelInfo> {
         if self.count("expert_count")? == 0 {
             return Ok(info);
@@ -259,7 +259,7 @@ impl<B: Backend> Binder<'_, B> {
         Ok(Mlp::Moe(Box::new(self.experts_of(i, info, style)?)))
     }
 
-    /// The same by themselves.
+    /// The experts of layer `i` alone.
     pub fn experts_of(&mut self, i: usize, info: &ModelInfo, style: &MoeStyle) -> Result<Moe<B>> {
         let n_embd = info.n_embd;
         let Some(experts) = info.experts else {
@@ -328,7 +328,8 @@ impl<B: Backend> Binder<'_, B> {
         })
     }
 
-    /// Gate and values of the experts of layer `i`, as two matrices or as one, or values alone; `n_embd` are their inputs.
+    /// Gate and values of the experts of layer `i`, as two matrices or as one, or values alone; `n_embd` is the length of their
+    /// inputs.
     fn gate_up(
         &mut self,
         i: usize,
@@ -358,7 +359,7 @@ impl<B: Backend> Binder<'_, B> {
         Ok(Experts { weight, bias })
     }
 
-    /// What makes shares of a router's logits, `default` where the file does not say.
+    /// How shares are computed from a router's logits, `default` where the file does not say.
     fn gating(&self, default: Gating) -> Result<Gating> {
         let name = "expert_gating_func";
         match self.count(name)? {
@@ -372,7 +373,7 @@ impl<B: Backend> Binder<'_, B> {
         }
     }
 
-    /// A decoder with the parts that every one has; others are fields to be set.
+    /// A decoder with the parts that every one has; callers set the other fields.
     pub fn decoder(
         &mut self,
         info: &ModelInfo,
@@ -419,13 +420,13 @@ impl<B: Backend> Binder<'_, B> {
         })
     }
 
-    /// Which layers have the window: those that `attention.sliding_window_pattern` says, as a list of booleans or as a
-    /// period whose last layer sees everything; `period` where the file does not say.
+    /// Which layers have the window: as `attention.sliding_window_pattern` says, with a list of booleans or a period whose last
+    /// layer sees everything; `period` where the file does not say.
     pub fn windowed(&self, n_layer: usize, period: usize) -> Result<Vec<bool>> {
         self.windowed_but(n_layer, period, |i, period| i % period == period - 1)
     }
 
-    /// The same where `sees_all` tells which layers of a period see everything.
+    /// The same where `sees_all` says which layers of a period see everything.
     pub fn windowed_but(
         &self,
         n_layer: usize,
@@ -456,7 +457,7 @@ mod tests {
     fn slopes_are_those_of_the_paper() {
         assert_eq!(slopes(4, 8.0), [0.25, 0.0625, 0.015625, 0.00390625]);
         assert_eq!(slopes(8, 8.0)[..3], [0.5, 0.25, 0.125]);
-        // Three heads: the two of two, and the first of the series of four.
+        // Three heads: both numbers of the series of two, and the first of that of four.
         assert_eq!(slopes(3, 8.0), [0.0625, 0.00390625, 0.25]);
     }
 }

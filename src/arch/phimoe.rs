@@ -1,7 +1,7 @@
-//! Phi-3.5-MoE (Abdin et al. 2024): Phi-3's attention with layer norms and biases, and two experts of each token, chosen one after the
-//! other.
+//! Phi-3.5-MoE (Abdin et al. 2024): Phi-3's attention with layer norms and biases, and two experts for each token, chosen one
+//! after the other.
 //!
-//! llama.cpp normalises by the root mean square alone. The model's authors, as `transformers`, take the mean off first.
+//! llama.cpp normalises by the root mean square alone. The model's authors, like `transformers`, subtract the mean first.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;

@@ -38,7 +38,7 @@ pub fn bind<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<
     Ok((info, decoder))
 }
 
-/// Binds the weights of the language model of Qwen3-VL, whose first layers take images in: a text has none.
+/// Binds the weights of the language model of Qwen3-VL, whose first layers also take in images: a text has none.
 pub fn bind_vl<B: Backend>(file: &mut Binder<'_, B>) -> Result<(ModelInfo, Decoder<B>)> {
     rope::sections(file)?;
     file.count("n_deepstack_layers")?;

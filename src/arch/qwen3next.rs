@@ -1,5 +1,5 @@
 //! Qwen3-Next and Qwen 3.5 to 3.8 (Qwen team 2025, 2026): gated delta nets in most layers, attention with an output gate in the
-//! others, a gated feed-forward block or experts in all.
+//! others, and in all a gated feed-forward block or experts.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;
@@ -13,7 +13,7 @@ use crate::nn::gated_delta::{DeltaShape, GatedDelta, TwoOf};
 use crate::nn::mixer::Mixer;
 use crate::nn::mlp::Activation;
 
-/// Every so many layers one has attention, where the file does not say.
+/// One of this many layers has attention, where the file does not say.
 const INTERVAL: usize = 4;
 
 /// Binds the weights of a Qwen3-Next, which has experts and whose heads of a group are neighbours.
@@ -77,7 +77,7 @@ fn bind_with<B: Backend>(
     Ok((info, decoder))
 }
 
-/// Which layers are recurrent: those that the file lists, or else all but every so many.
+/// Which layers are recurrent: those that the file lists, or else all but one of each interval.
 fn recurrent<B: Backend>(file: &Binder<'_, B>, n_layer: usize) -> Result<Vec<bool>> {
     let name = "attention.recurrent_layers";
     let interval = file.optional_dim("full_attention_interval")?.unwrap_or(INTERVAL);

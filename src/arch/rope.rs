@@ -10,13 +10,13 @@ use crate::nn::attention::RopeParams;
 
 /// RoPE base where the file does not say.
 pub const DEFAULT_FREQ_BASE: f32 = 10_000.0;
-/// Most rotated elements of a head: far beyond real models, and little memory for their frequencies, which are computed
-/// before any tensor has shown that the file has heads of this length.
+/// Most rotated elements of a head: far beyond real models. Their frequencies take little memory, which matters since they are
+/// computed before any tensor has proved the length of heads.
 const MAX_ROTARY: usize = 1 << 16;
-/// The tensor of factors that pairs' frequencies are divided by.
+/// The tensor of divisors of pairs' frequencies.
 const FACTORS: &str = "rope_freqs.weight";
-/// Rotations over the original context beyond which YaRN leaves a pair as it is, and below which it interpolates
-/// fully, where the file does not say (Peng et al. 2023, section 3.2).
+/// Where the file does not say: with more rotations over the original context than the first number YaRN leaves a pair unchanged,
+/// with fewer than the second it interpolates fully (Peng et al. 2023, section 3.2).
 const YARN_BETA: (f32, f32) = (32.0, 1.0);
 
 /// Rotary parameters for heads of length `head_dim`, by the keys `rope.*` and the tensors `rope_*.weight`.
@@ -24,7 +24,7 @@ pub fn params<B: Backend>(file: &mut Binder<'_, B>, head_dim: usize, style: Rope
     params_from(file, head_dim, style, DEFAULT_FREQ_BASE)
 }
 
-/// As [`params`] for models whose YaRN mixes from the very pairs that turn so often, which may lie between two.
+/// As [`params`] for models whose YaRN begins and ends at exactly the given numbers of rotations, which may lie between two pairs.
 pub fn params_untruncated<B: Backend>(
     file: &mut Binder<'_, B>,
     head_dim: usize,
@@ -57,7 +57,7 @@ fn params_with<B: Backend>(
         true => divided(&plain, file, FACTORS)?,
         false => plain.clone(),
     };
-    // Older files give a factor, under one of two keys, without saying that the scaling is linear.
+    // Older files give a factor, under one of two keys, without the type of scaling, which is linear.
     let (scaling_key, factor) = match file.optional_positive("rope.scaling.factor")? {
         Some(factor) => ("rope.scaling.factor", factor),
         None => ("rope.scale_linear", file.optional_positive("rope.scale_linear")?.unwrap_or(1.0)),
@@ -76,7 +76,7 @@ fn params_with<B: Backend>(
         Some("none") => own,
         None | Some("linear") => own.iter().map(|f| f / f64::from(factor)).collect(),
         Some("yarn") => {
-            // What the model itself divides by: its own number instead of the paper's 1.
+            // The model's own number instead of the paper's 1.
             let multiplier = file.optional_number("rope.scaling.yarn_log_multiplier")?.unwrap_or(0.0);
             magnitude *= stretched(factor, 1.0) / stretched(factor, multiplier);
             finite(&[magnitude.into()], || file.key("rope.scaling.yarn_log_multiplier"))?;
@@ -108,8 +108,8 @@ pub fn local_params<B: Backend>(
     Ok(RopeParams { inv_freq: narrow(&inv_freq), magnitude: 1.0, style, long: None })
 }
 
-/// Checks the sections of rotary dimensions: an image has a position for each of the first three, a text the same for all. For the
-/// fourth it has none.
+/// Checks the sections of rotary dimensions: an image has a position for each of the first three, a text the same one for all.
+/// The fourth has none.
 pub fn sections<B: Backend>(file: &Binder<'_, B>) -> Result<()> {
     let name = "rope.dimension_sections";
     if !file.has_key(name) {
@@ -123,7 +123,7 @@ pub fn sections<B: Backend>(file: &Binder<'_, B>) -> Result<()> {
     )
 }
 
-/// As [`local_params`] for heads of a length of their own, of which as much is rotated as `rope.dimension_count_swa` says.
+/// As [`local_params`] for heads with a length of their own, of which `rope.dimension_count_swa` elements are rotated.
 pub fn local_params_of<B: Backend>(
     file: &Binder<'_, B>,
     head_dim: usize,
@@ -150,7 +150,7 @@ fn n_rot<B: Backend>(file: &Binder<'_, B>, head_dim: usize) -> Result<usize> {
     check_n_rot(file, head_dim, "rope.dimension_count")
 }
 
-/// The same as the key `name` says.
+/// The same by the key `name`.
 fn check_n_rot<B: Backend>(file: &Binder<'_, B>, head_dim: usize, name: &str) -> Result<usize> {
     let n_rot = file.optional_dim(name)?.unwrap_or(head_dim);
     if n_rot > head_dim.min(MAX_ROTARY) || !n_rot.is_multiple_of(2) {
@@ -190,8 +190,8 @@ fn divided<B: Backend>(inv_freq: &[f64], file: &mut Binder<'_, B>, name: &str) -
     }
 }
 
-/// YaRN's mix of interpolated and unchanged frequencies (Peng et al. 2023, equations 17 to 20).
-/// `n_ctx` are the positions the model was first trained on; with `truncate` the mix begins and ends with whole pairs.
+/// YaRN's mix of interpolated and unchanged frequencies (Peng et al. 2023, equations 17 to 20). `n_ctx` is the context that the
+/// model was first trained on; with `truncate` the mix begins and ends with whole pairs.
 fn yarn<B: Backend>(
     file: &Binder<'_, B>,
     inv_freq: &[f64],
@@ -205,7 +205,7 @@ fn yarn<B: Backend>(
     let beta_fast = beta("rope.scaling.yarn_beta_fast", YARN_BETA.0)?;
     let beta_slow = beta("rope.scaling.yarn_beta_slow", YARN_BETA.1)?;
     let n_rot = 2 * inv_freq.len();
-    // The pair that turns `rotations` times over the original context.
+    // The pair that makes `rotations` rotations over the original context.
     let pair = |rotations: f64| {
         let turns = n_ctx as f64 / (rotations * 2.0 * std::f64::consts::PI);
         n_rot as f64 * libm::log(turns) / (2.0 * libm::log(f64::from(base)))
@@ -222,13 +222,13 @@ fn yarn<B: Backend>(
     Ok(inv_freq.iter().enumerate().map(mix).collect())
 }
 
-/// What YaRN multiplies keys and queries by (equation 22), as transformers and llama.cpp do: a context that is not longer than
-/// the original one changes nothing. `multiplier` is 1 in the paper.
+/// YaRN's factor on keys and queries (equation 22), as in transformers and llama.cpp: a context that is not longer than the
+/// original one changes nothing. `multiplier` is 1 in the paper.
 pub fn stretched(factor: f32, multiplier: f32) -> f32 {
     if factor > 1.0 { 1.0 + 0.1 * multiplier * libm::logf(factor) } else { 1.0 }
 }
 
-/// Refuses frequencies that f32 does not have; `key` made them what they are.
+/// Refuses frequencies beyond f32, and names the `key` that caused them.
 fn finite(inv_freq: &[f64], key: impl Fn() -> String) -> Result<()> {
     match inv_freq.iter().position(|&f| !(f as f32).is_finite()) {
         Some(i) => Err(Error::Format(format!(

@@ -1,4 +1,5 @@
-//! RWKV-7 (Peng et al. 2025): a recurrence and a feed-forward block in each layer, which both see the token before, and no attention.
+//! RWKV-7 (Peng et al. 2025): a recurrence and a feed-forward block in each layer, which both see the token before, and no
+//! attention.
 #![forbid(unsafe_code)]
 
 use super::ModelInfo;
@@ -11,9 +12,9 @@ use crate::nn::mlp::Mlp;
 use crate::nn::norm::{NormKind, NormLayer};
 use crate::nn::time_mix::{ChannelMix, LowRank, TimeMix, TokenShift};
 
-/// What norms of heads add to the variance.
+/// The epsilon of norms of heads.
 const HEAD_EPSILON: f32 = 64e-5;
-/// What is added to a sum of squares before its root.
+/// Added to a sum of squares before its root.
 const LENGTH_EPSILON: f32 = 1e-24;
 
 /// Binds the weights.
@@ -77,7 +78,7 @@ fn time_mix<B: Backend>(
     let has_gate = file.has(&name("g1.weight"));
     let shares = match has_gate {
         true => file.flat(&name("lerp_fused.weight"), 6 * n_embd)?,
-        // The last of six is that of the gate.
+        // The last of six belongs to the gate.
         false => {
             let mut shares = file.flat(&name("lerp_fused.weight"), 5 * n_embd)?;
             shares.resize(6 * n_embd, 0.0);
@@ -106,7 +107,7 @@ fn time_mix<B: Backend>(
         _ => Some(low_rank("v", "attention.value_residual_mix_lora_rank", true)?),
     };
     if i == 0 {
-        // Files have these in the first layer, too, whose values they would be mixed with.
+        // Files have these in the first layer too, where there are no earlier values to mix with.
         ["v0", "v1", "v2"].iter().for_each(|part| file.leave(&name(&format!("{part}.weight"))));
     }
     let key_rate = file.flat(&name("k_a.weight"), n_embd)?;

@@ -1,5 +1,5 @@
-//! SmallThinker (Song et al. 2025): experts with ReLU gates, chosen by what the layer reads before attention; three of four layers have
-//! a window and positions, the first of each four neither.
+//! SmallThinker (Song et al. 2025): experts with ReLU gates, chosen by the layer's input before attention. Three of four layers
+//! have a window and positions; the first of each four has neither.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;
@@ -13,7 +13,7 @@ use crate::nn::decoder::Decoder;
 use crate::nn::mixer::Mixer;
 use crate::nn::mlp::Activation;
 
-/// Of so many layers the first has no window.
+/// Layers of a period, of which the first has no window.
 const PERIOD: usize = 4;
 
 /// Binds the weights.

@@ -11,7 +11,7 @@ use crate::nn::decoder::{Decoder, DecoderLayer, FfnInput};
 use crate::nn::mixer::Mixer;
 use crate::nn::mlp::Activation;
 
-/// Of so many layers the last has no rotary positions.
+/// Layers of a period, of which the last has no rotary positions.
 const NO_ROPE_PERIOD: usize = 4;
 
 /// Binds the weights.

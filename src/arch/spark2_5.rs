@@ -1,4 +1,4 @@
-//! Spark 2.5 (iFLYTEK 2026): a window in most layers, a gate of each head on what it gives, GELU gates in feed-forward.
+//! Spark 2.5 (iFLYTEK 2026): a window in most layers, a gate on each head's output, GELU gates in feed-forward.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;

@@ -1,4 +1,4 @@
-//! Decoders in the order that most have: an RMS norm, attention, an RMS norm, feed-forward.
+//! Decoders in the usual order: an RMS norm, attention, an RMS norm, feed-forward.
 #![forbid(unsafe_code)]
 
 use super::bind::Binder;
@@ -11,8 +11,8 @@ use crate::nn::decoder::{Decoder, DecoderLayer, FfnInput};
 use crate::nn::mixer::Mixer;
 use crate::nn::mlp::{Activation, Mlp};
 
-/// A decoder of such layers: `attention` are their kinds, `ffn_norm` is the name of the second norm, and `parts` binds the
-/// rest of a layer.
+/// A decoder of such layers: `attention` are their kinds, `ffn_norm` is the name of the second norm, and `parts` binds the rest
+/// of a layer.
 pub fn decoder<B: Backend>(
     file: &mut Binder<'_, B>,
     info: &ModelInfo,
@@ -42,7 +42,7 @@ pub fn decoder<B: Backend>(
     file.decoder(info, attention, layers, norm)
 }
 
-/// The feed-forward block of layer `i`: with experts but for the first layers, see [`with_dense`].
+/// The feed-forward block of layer `i`: experts, except in the first layers, see [`with_dense`].
 pub fn mixture<B: Backend>(
     file: &mut Binder<'_, B>,
     i: usize,
@@ -55,8 +55,8 @@ pub fn mixture<B: Backend>(
     }
 }
 
-/// `info` with the numbers of experts, the first `leading_dense_block_count` layers without, and the width of as many experts that all
-/// tokens take as `expert_shared_count` says; `style` with the groups that experts are chosen of.
+/// `info` with the numbers of experts: the first `leading_dense_block_count` layers have none, and as many experts as
+/// `expert_shared_count` says take all tokens, with their width; `style` with the groups of experts.
 pub fn with_dense<B: Backend>(
     file: &Binder<'_, B>,
     info: ModelInfo,

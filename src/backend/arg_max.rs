@@ -1,5 +1,5 @@
-//! The column of a row's largest element, which is the token that a greedy sampler takes (`sampler::scan`, which knows no
-//! backend and has its own loop).
+//! The column of a row's largest element, which is the token that a greedy sampler takes. `sampler::scan` has a loop of its own,
+//! since it knows no backend.
 #![forbid(unsafe_code)]
 
 /// The answer for a row that has none: an element is NaN, or all are `-inf`.
@@ -7,14 +7,14 @@ pub const NO_COLUMN: u32 = u32::MAX;
 
 /// Elements that are looked at together.
 const PART: usize = 256;
-/// Those of a part that are looked at at once.
+/// Columns of a chunk that are compared together.
 const LANES: usize = 16;
 
 /// The key of a row with a NaN, above all others.
 const UNORDERED: u64 = u64::MAX;
 
-/// What stands for the largest of `x`, which are a row's elements from column `first` on: the largest key of a row's parts is the
-/// key of the row, and of equal elements the first has the largest.
+/// The key of `x`, a row's elements from column `first` on. A row's key is the largest key of its chunks. Of equal elements the
+/// first has the largest key.
 pub(super) fn key(x: &[f32], first: usize) -> u64 {
     let (mut largest, mut column) = (f32::NEG_INFINITY, None);
     for (part, begin) in x.chunks(PART).zip((first..).step_by(PART)) {
@@ -26,15 +26,15 @@ pub(super) fn key(x: &[f32], first: usize) -> u64 {
             (largest, column) = (max, part.iter().position(|&x| x == max).map(|i| begin + i));
         }
     }
-    // Adding zero makes one of the two zeros, which are equal. The bits of numbers ascend as they do once those of negative ones are
-    // turned over; `-inf` has no column, so no key is 0.
+    // Adding zero makes one of the two zeros, which are equal. The bits of numbers ascend once those of negative ones are
+    // inverted. `-inf` has no column, so no key is 0.
     let bits = (largest + 0.0).to_bits();
     let ordered = if bits >> 31 == 1 { !bits } else { bits | 1 << 31 };
     column.map_or(0, |column| u64::from(ordered) << 32 | u64::from(!(column as u32)))
 }
 
-/// The largest of some elements, and whether one is NaN. Written so that compilers take vectors: many maxima side by side, and whole
-/// numbers for what is not ordered.
+/// The largest of some elements, and whether one is NaN. Written so that compilers vectorize it: many maxima side by side, and
+/// integers to count the NaNs.
 fn largest_of(part: &[f32]) -> (f32, bool) {
     /// The bits of infinity: those of a NaN, without its sign, are larger.
     const INFINITY: i32 = f32::INFINITY.to_bits().cast_signed();

@@ -33,13 +33,13 @@ pub struct CpuBackend {
     row: Vec<f32>,
     /// One weight row as it is in the file.
     row_bytes: Vec<u8>,
-    /// What one expert makes of one row.
+    /// The output of one expert for one row.
     expert_out: Vec<f32>,
-    /// Two states of one query.
+    /// Two attention states of one query.
     attention: Vec<f32>,
-    /// The pass that it is in.
+    /// The pass under way.
     pass: HostPass,
-    /// What buffers come from.
+    /// Where buffers are allocated.
     memory: Memory,
 }
 
@@ -226,8 +226,8 @@ impl Backend for CpuBackend {
             KvRows::New { group, k, v } => {
                 args.kv.append(self.kernels, args.layer, &self.pass.groups[group].slots, (k, v));
             }
-            KvRows::Moved { from, to, turn } => {
-                args.kv.relocate(self.kernels, args.layer, (from, to), turn, &mut self.row);
+            KvRows::Moved { from, to, rotation } => {
+                args.kv.relocate(self.kernels, args.layer, (from, to), rotation, &mut self.row);
             }
         }
     }
@@ -351,7 +351,7 @@ pub(super) fn act_mul(kernels: &Kernels, activation: Activation) -> fn(&mut [f32
     }
 }
 
-/// What does [`Pointwise`] to some elements.
+/// The function that does [`Pointwise`] to some elements.
 pub(super) fn pointwise(kernels: &'static Kernels, curve: Pointwise) -> impl Fn(&mut [f32]) + Sync {
     move |x| match curve {
         Pointwise::Gelu(form) => kernels.gelu(form)(x),
@@ -435,7 +435,7 @@ where
     }
 }
 
-/// The elements of row `i` of those a norm was asked for.
+/// The elements of row `i` of those that a norm takes.
 pub(super) fn norm_row<'a>(x: &'a [f32], rows: Option<&[u32]>, i: usize, n_cols: usize) -> &'a [f32] {
     let row = rows.map_or(i, |rows| rows[i] as usize);
     &x[row * n_cols..(row + 1) * n_cols]

@@ -3,16 +3,16 @@
 
 use super::Backend;
 
-/// What makes an expert's share of its logit.
+/// How an expert's share is computed from its logit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gating {
-    /// Its part of the softmax over all experts.
+    /// Softmax over all experts.
     Softmax,
     /// Its sigmoid.
     Sigmoid,
-    /// Its part of the softmax over itself and those that come near it, among those not chosen before (SparseMixer: Liu et al. 2023,
-    /// arXiv:2310.00811). An expert `j` comes near `i` where `(x_i - x_j) / max(|x_j|, x_i)` is [`Gating::NEAR`] at most. Neither a bias
-    /// nor groups go with it.
+    /// Softmax over the expert and those near it, without the experts chosen before (SparseMixer: Liu et al. 2023,
+    /// arXiv:2310.00811). An expert `j` is near `i` where `(x_i - x_j) / max(|x_j|, x_i)` is [`Gating::NEAR`] at most. It allows
+    /// neither a bias nor groups.
     SparseMixer,
 }
 
@@ -21,14 +21,14 @@ impl Gating {
     pub const NEAR: f32 = 0.02;
 }
 
-/// Groups of neighbouring experts, of which those with the largest scores are chosen from.
+/// Groups of neighbouring experts. Experts are chosen from the groups with the largest scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Groups {
     /// Groups, [`Groups::MOST`] at most; the number of experts is a multiple of it.
     pub n: usize,
     /// Groups of a row.
     pub n_used: usize,
-    /// Whether a group's score is the sum of its two largest; otherwise it is the largest.
+    /// Whether a group's score is the sum of its two largest members; otherwise it is the largest.
     pub two: bool,
 }
 
@@ -37,8 +37,8 @@ impl Groups {
     pub const MOST: usize = 64;
 }
 
-/// Arguments of [`Backend::moe_route`]: `logits` to the `n_used` experts of each row with the largest shares, and these shares.
-/// Among equal ones the lower number goes first.
+/// Arguments of [`Backend::moe_route`]: chooses from `logits` the `n_used` experts of each row with the largest shares. Among
+/// equal ones the lower number goes first.
 pub struct MoeRoute<'a, B: Backend> {
     /// `[n, n_expert]`.
     pub logits: &'a B::Buffer,
@@ -48,9 +48,9 @@ pub struct MoeRoute<'a, B: Backend> {
     pub n_expert: usize,
     /// Experts a row goes to.
     pub n_used: usize,
-    /// What makes shares of the logits.
+    /// How shares are computed from logits.
     pub gating: Gating,
-    /// Added to the shares where experts are chosen, and only there, `[n_expert]`.
+    /// Added to the shares for choosing experts, and not to the shares in `route`, `[n_expert]`.
     pub bias: Option<&'a B::Weight>,
     /// Whether the shares of the chosen are divided by their sum, and what is added to that sum.
     pub normalize: Option<f32>,
@@ -58,7 +58,7 @@ pub struct MoeRoute<'a, B: Backend> {
     pub scale: f32,
     /// Factors on each expert's share beside that, `[n_expert]`.
     pub scales: Option<&'a B::Weight>,
-    /// Where experts are chosen of some groups of neighbours only.
+    /// Restricts the choice to experts of some groups.
     pub groups: Option<Groups>,
     /// `[n, n_used, 2]`: the expert's number (exact as f32) and its share.
     pub route: &'a mut B::Buffer,

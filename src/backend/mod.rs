@@ -87,7 +87,7 @@ pub struct KvShape {
     pub v_type: KvType,
 }
 
-/// Upper bounds of what will be asked of a backend, so that it can take its scratch memory beforehand.
+/// Upper bounds of the calls of a backend, so that it can allocate its scratch memory beforehand.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Limits {
     /// Most rows in one call.
@@ -130,7 +130,7 @@ pub struct Product<'a, B: Backend> {
     pub out: &'a mut B::Buffer,
 }
 
-/// What goes between the two halves of a feed-forward block.
+/// The function between the two halves of a feed-forward block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activation {
     /// `x · sigmoid(x)`.
@@ -143,12 +143,11 @@ pub enum Activation {
     Sigmoid,
     /// `max(x, 0)`.
     Relu,
-    /// `x · sigmoid(1.702 x)` of an `x` that is 7 at most; what it is multiplied with is kept within -7 and 7, and 1 is added
-    /// (gpt-oss).
+    /// `gate · sigmoid(1.702 gate) · (up + 1)`, where `gate` is at most 7 and `up` is kept within -7 and 7 (gpt-oss).
     SwigluClamped,
 }
 
-/// What is made of each element by itself.
+/// A function of each element by itself.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pointwise {
     /// GELU (Hendrycks & Gimpel 2016).
@@ -188,12 +187,12 @@ pub struct GatedMatmul<'a, B: Backend> {
     pub up: &'a B::Weight,
     /// Rows of each of the two.
     pub n_rows: usize,
-    /// On the gate.
+    /// Applied to the gate.
     pub activation: Activation,
     /// `[n, n_rows]`.
     pub out: &'a mut B::Buffer,
-    /// Room for as many elements as in `out`; what is there afterwards is of no use.
-    pub room: &'a mut B::Buffer,
+    /// Scratch of as many elements as `out`; its contents afterwards are of no use.
+    pub scratch: &'a mut B::Buffer,
 }
 
 /// Arguments of [`Backend::rms_norm`] and [`Backend::layer_norm`].
@@ -255,21 +254,21 @@ pub enum KvRows<'a, B: Backend> {
         /// `[n, n, dims.v]`.
         v: &'a B::Buffer,
     },
-    /// What lies in other slots of the same layer. Rows move one after another, so a slot may be written to from which an
-    /// earlier row came.
+    /// Rows that lie in other slots of the same layer. Rows move one after another, so an earlier row may have left the slot that
+    /// a later one goes to.
     Moved {
         /// For each row the slot it comes from.
         from: &'a [u32],
         /// And the slot it goes to, see [`PageTables::slots`].
         to: &'a [u32],
-        /// How the keys of all rows are turned on the way, in f32, to be rounded again; `None`: not at all.
-        turn: Option<Turn<'a>>,
+        /// How the keys of all rows are re-rotated on the way, in f32, to be rounded again; `None`: not at all.
+        rotation: Option<Rotation<'a>>,
     },
 }
 
 /// A rotation of the pairs of a head, the same for all heads.
 #[derive(Debug, Clone, Copy)]
-pub struct Turn<'a> {
+pub struct Rotation<'a> {
     /// Cosine of each pair's angle; elements from twice their number on stay as they are.
     pub cos: &'a [f32],
     /// Sine of each pair's angle.
@@ -293,21 +292,22 @@ pub struct Attention<'a, B: Backend> {
     pub n_head: usize,
     /// Factor on q·k, usually 1/√head_dim.
     pub scale: f32,
-    /// The part of its sequence that a row sees; of the rest it sees nothing.
+    /// The part of its sequence that a row sees.
     pub sees: Sees,
-    /// Whether a row sees the positions up to its own only; otherwise it sees its whole run too (encoders).
+    /// Whether a row sees only positions up to its own; otherwise it sees its whole run too (encoders).
     pub causal: bool,
-    /// A row sees only its last `window` positions, its own included, and where it is not causal as many from its own on.
+    /// A row sees only its last `window` positions, its own included. Where attention is not causal, it sees as many from its own
+    /// on.
     pub window: Option<usize>,
-    /// Whether it sees only those of its own stretch of `window` positions instead.
+    /// Whether it sees only the positions of its own stretch of `window` positions instead.
     pub chunked: bool,
     /// How scores grow with the row's position.
     pub growth: Option<Growth>,
     /// Scores pass through `softcap · tanh(score / softcap)`.
     pub softcap: Option<f32>,
-    /// What is added to scores after that, by how far the key is from the row.
+    /// Added to the scores after that, by the distance between key and row.
     pub bias: Option<&'a DistanceBias<B::Weight>>,
-    /// For each query head a score that takes its part of the softmax and gives no value, `[n_head]`.
+    /// For each query head a score that enters the softmax and has no value, `[n_head]`.
     pub sinks: Option<&'a B::Weight>,
 }
 
@@ -327,11 +327,10 @@ pub struct Columns<'a, B: Backend> {
     pub len: usize,
 }
 
-/// What a KV cache is made of, for those who copy and keep it: pages of [`PAGE_LEN`](crate::kernels::attention::PAGE_LEN)
+/// The pages of a KV cache, for code that copies and saves them: pages of [`PAGE_LEN`](crate::kernels::attention::PAGE_LEN)
 /// tokens with the keys and values of all layers.
 pub trait KvPages {
-    /// What the backend rounds keys and values to where nobody says, in a model whose heads have `head_dim` components as a rule.
-    /// All of `layers` take it.
+    /// The default type of keys and values in a model whose heads mostly have `head_dim` components. All of `layers` allow it.
     fn usual_type(layers: &[KvHeads], head_dim: usize) -> KvType
     where
         Self: Sized;
@@ -343,9 +342,9 @@ pub trait KvPages {
     fn page_bytes(&self) -> usize;
     /// Copies page `from` over page `to`.
     fn copy_page(&mut self, from: u32, to: u32);
-    /// Writes a page to `out`, of which only the tokens `used` are of use: the others become zeros.
+    /// Writes a page to `out`. Tokens outside `used` become zeros.
     fn read_page(&self, page: u32, used: Range<usize>, out: &mut [u8]);
-    /// Fills a page with what was read.
+    /// Fills a page with bytes that [`KvPages::read_page`] wrote.
     fn write_page(&mut self, page: u32, bytes: &[u8]);
 }
 
@@ -360,8 +359,8 @@ pub trait Backend: Send + Sized + 'static {
     /// Recurrent states of all layers.
     type States: StateStore + Send;
 
-    /// Makes a weight usable; `src` was validated against its file. What takes long may wait for [`Backend::finish`],
-    /// which has to come before the first operation with the weight.
+    /// Makes a weight usable; `src` was validated against its file. Slow work may wait for [`Backend::finish`], which must come
+    /// before the first operation with the weight.
     fn upload(&mut self, src: &WeightSource<'_>) -> Result<Self::Weight>;
     /// A buffer of `len` zeros.
     fn alloc(&self, len: usize) -> Result<Self::Buffer>;
@@ -369,8 +368,8 @@ pub trait Backend: Send + Sized + 'static {
     fn alloc_kv(&self, shape: &KvShape) -> Result<Self::Kv>;
     /// Recurrent states, all zero.
     fn alloc_states(&self, shape: &StateShape) -> Result<Self::States>;
-    /// Takes scratch memory for calls up to `limits`; afterwards operations allocate nothing, but for products of
-    /// F32 weights with many rows of `x`, for which a backend may use a library that does.
+    /// Allocates scratch memory for calls up to `limits`. Afterwards operations allocate nothing. Products of F32 weights with
+    /// many rows of `x` are the exception: a backend may use a library that allocates.
     fn reserve(&mut self, limits: &Limits) -> Result<()>;
     /// Copies `src` into `dst` from element `offset` on.
     fn write(&mut self, dst: &mut Self::Buffer, offset: usize, src: &[f32]);
@@ -378,10 +377,10 @@ pub trait Backend: Send + Sized + 'static {
     fn read(&mut self, src: &Self::Buffer, offset: usize, dst: &mut [f32]);
     /// Waits for everything asked so far and reports what failed.
     fn finish(&mut self) -> Result<()>;
-    /// Begins a pass: what is said here holds for all operations up to the next one. A device puts it where it computes, once.
+    /// Begins a pass: `pass` holds for all operations up to the next one. A device uploads it once.
     fn begin(&mut self, pass: &Pass<'_>) -> Result<()>;
 
-    /// `out[i] = table[rows[i]]`. Errors: `Io` when the file that the table lies in has it no more.
+    /// `out[i] = table[rows[i]]`. Errors: `Io` when the file no longer has the table.
     fn embed(&mut self, args: Embed<'_, Self>) -> Result<()>;
     /// `product.out = x · product.weightᵀ` for the first `n` rows of `x`.
     fn matmul(&mut self, x: &Self::Buffer, n: usize, product: Product<'_, Self>);
@@ -408,7 +407,7 @@ pub trait Backend: Send + Sized + 'static {
     fn sigmoid_gate(&mut self, x: &mut Self::Buffer, gate: &Self::Buffer, n: usize, n_cols: usize);
     /// Rotates queries and keys by their positions.
     fn rope(&mut self, args: Rope<'_, Self>);
-    /// Stores keys and values in the cache: new ones, or some that are there already elsewhere.
+    /// Stores keys and values in the cache: new ones, or ones of other slots.
     fn kv_append(&mut self, args: KvAppend<'_, Self>);
     /// Attention over the cache; `out` is `[n, n_head, dims.v]`.
     fn attention(&mut self, args: &Attention<'_, Self>, out: &mut Self::Buffer);
@@ -433,14 +432,13 @@ pub trait Backend: Send + Sized + 'static {
             self.matmul(x, n, Product { weight: p.weight, out: &mut *p.out });
         }
     }
-    /// `out = act(x · gateᵀ) · (x · upᵀ)`: the first half of a gated feed-forward block. A backend may compute it piece by
-    /// piece.
+    /// `out = act(x · gateᵀ) · (x · upᵀ)`: the first half of a gated feed-forward block. A backend may compute it in chunks.
     fn gated_matmul(&mut self, args: GatedMatmul<'_, Self>) {
-        let GatedMatmul { x, n, gate, up, n_rows, activation, out, room } = args;
+        let GatedMatmul { x, n, gate, up, n_rows, activation, out, scratch } = args;
         let products =
-            &mut [Product { weight: gate, out: &mut *out }, Product { weight: up, out: &mut *room }];
+            &mut [Product { weight: gate, out: &mut *out }, Product { weight: up, out: &mut *scratch }];
         self.matmul_many(x, n, products);
-        self.act_mul(activation, out, room, n * n_rows);
+        self.act_mul(activation, out, scratch, n * n_rows);
     }
     /// `gate = act(gate) · up` for the first `len` elements.
     fn act_mul(&mut self, activation: Activation, gate: &mut Self::Buffer, up: &Self::Buffer, len: usize);

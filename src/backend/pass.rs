@@ -1,4 +1,4 @@
-//! What the operations of one pass through a model have in common: the rows of its batch and what sequences keep of them.
+//! The shared input of the operations of one pass through a model: the rows of its batch and what is stored for their sequences.
 #![forbid(unsafe_code)]
 
 use super::StatePlan;
@@ -13,21 +13,21 @@ pub struct Run {
     pub len: usize,
     /// Position of the first row in its sequence.
     pub position: usize,
-    /// Tokens at the beginning of the sequence that an encoder reads, where a decoder follows; otherwise 0.
+    /// Tokens at the beginning of the sequence that an encoder reads, before a decoder's; otherwise 0.
     pub encoded: usize,
     /// Where the sequence's page table begins in [`PageTables::pages`].
     pub pages: usize,
 }
 
-/// Which part of its sequence a row sees.
+/// The part of its sequence that a row sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Sees {
     /// All of it.
     #[default]
     All,
-    /// What the encoder reads: the first [`Run::encoded`] positions.
+    /// The encoder's input: the first [`Run::encoded`] positions.
     Encoded,
-    /// What lies behind that.
+    /// The positions after that.
     Decoded,
 }
 
@@ -36,13 +36,13 @@ pub enum Sees {
 pub struct PageTables {
     /// For each row the slot its key and value go to: `page * PAGE_LEN + index in the page`.
     pub slots: Vec<u32>,
-    /// The page tables of the sequences, one after another; those of a sequence begin at the same place in all groups. Entries of
-    /// positions that no row sees may be of no page.
+    /// The page tables of the sequences, one after another; those of a sequence begin at the same index in all groups. Entries of
+    /// positions that no row sees may be invalid.
     pub pages: Vec<u32>,
 }
 
 impl PageTables {
-    /// Makes them those of no row.
+    /// Removes all rows.
     pub fn clear(&mut self) {
         self.slots.clear();
         self.pages.clear();
@@ -60,6 +60,6 @@ pub struct Pass<'a> {
     pub groups: &'a [PageTables],
     /// The recurrent states of `runs`.
     pub states: StatePlan<'a>,
-    /// What may end it: a backend may leave work out then, and gives `Cancelled` when it finishes.
+    /// What may end it: a backend may then skip work, and gives `Cancelled` when it finishes.
     pub watch: Watch<'a>,
 }

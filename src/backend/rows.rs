@@ -1,4 +1,4 @@
-//! Operations on whole rows that are made of several vectors, or that change by their own mean or length.
+//! Operations on whole rows that consist of several vectors, or that depend on their own mean or length.
 #![forbid(unsafe_code)]
 
 use std::ops::Deref;
@@ -6,7 +6,7 @@ use std::ops::Deref;
 use super::Backend;
 use super::host::HostWeight;
 
-/// What [`Backend::change_rows`] makes of each row.
+/// What [`Backend::change_rows`] does to each row.
 pub enum RowChange<'a, B: Backend> {
     /// `max(x - mean - factor · deviation, 0)`, where the mean and the standard deviation are the row's.
     AboveMean(f32),
@@ -25,16 +25,16 @@ pub enum RowChange<'a, B: Backend> {
     Gain(&'a B::Weight),
 }
 
-/// What [`Attention`](super::Attention) adds to the scores of each query head, by how far the key is from the query.
+/// What [`Attention`](super::Attention) adds to the scores of each query head, by the distance between key and query.
 pub enum DistanceBias<W> {
-    /// Each head's factor on the distance, which is taken off, `[n_head]`: ALiBi (Press et al. 2022).
+    /// Each head's factor on the distance, which is subtracted, `[n_head]`: ALiBi (Press et al. 2022).
     Slopes(W),
-    /// For each head a number for each distance, `[n_head, len]` with an odd `len`: the one in the middle for the query's own
-    /// position, those before it for keys before it. Keys that are farther get the number of the farthest (Raffel et al. 2020).
+    /// For each head a number for each distance, `[n_head, len]` with an odd `len`. The middle one is for the query's own
+    /// position, those before it for earlier keys. Keys beyond the table get the number of the farthest (Raffel et al. 2020).
     Table(W),
 }
 
-/// Arguments of [`Backend::mix`]: `out[i][j] += Σ_k factors[i][j][k] · x[i][k]` for rows `i`, which are `n_parts` vectors of `len`
+/// Arguments of [`Backend::mix`]: `out[i][j] += Σ_k factors[i][j][k] · x[i][k]`. A row `i` has `n_parts` vectors of `len`
 /// elements in `x` and in `out`.
 pub struct Mix<'a, B: Backend> {
     /// `[n, n_parts.0, len]`.
@@ -103,7 +103,7 @@ impl<B: Backend> Factors<'_, B>
 where
     B::Buffer: Deref<Target = [f32]>,
 {
-    /// Those of row `i`, which are `len`.
+    /// The factors of row `i`, `len` of them.
     pub(super) fn of_row(&self, i: usize, len: usize) -> &[f32] {
         match self {
             Factors::OfRows(factors) => &factors[i * len..(i + 1) * len],

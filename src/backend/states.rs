@@ -1,9 +1,9 @@
-//! Recurrent states: what a layer keeps of a sequence in a fixed number of elements, and the operations that use it.
+//! Recurrent states: what a layer keeps of a sequence in a fixed number of elements, and the operations on them.
 #![forbid(unsafe_code)]
 
 use super::{Backend, Run};
 
-/// Shape of a store of recurrent states. A slot has the states of all layers behind one token of one sequence.
+/// Shape of a store of recurrent states. A slot has the states of all layers after one token of one sequence.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StateShape {
     /// f32 elements of each state in a slot.
@@ -24,13 +24,13 @@ impl StateShape {
     }
 }
 
-/// A store of recurrent states, for those who copy and keep slots.
+/// A store of recurrent states, for code that copies and saves slots.
 pub trait StateStore {
     /// Bytes of a slot.
     fn slot_bytes(&self) -> usize;
     /// Writes slot `slot` to `out`.
     fn read_slot(&self, slot: u32, out: &mut [u8]);
-    /// Fills a slot with what was read.
+    /// Fills a slot with bytes that [`StateStore::read_slot`] wrote.
     fn write_slot(&mut self, slot: u32, bytes: &[u8]);
 }
 
@@ -39,14 +39,14 @@ pub trait StateStore {
 pub struct StateRun {
     /// The state before the first row; `None`: zeros, as at the beginning of a text.
     pub from: Option<u32>,
-    /// Where the state behind the last row goes. It may be `from`.
+    /// Where the state after the last row goes. It may be `from`.
     pub to: u32,
 }
 
 /// A state that is kept within a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StateCopy {
-    /// The row of the batch behind which it is the state.
+    /// The row of the batch whose state it is.
     pub row: u32,
     /// The slot it goes to, which nothing else in the batch reads or writes.
     pub to: u32,
@@ -71,8 +71,8 @@ impl<'a> StatePlan<'a> {
 
 /// Arguments of [`Backend::causal_conv`]: a convolution over time in each channel by itself.
 ///
-/// `out[t][c] = Σ_j weight[c][j] · x[t - (len - 1) + j][c] + bias[c]`, where rows before the run are those of its state: the last
-/// `len - 1` rows, `[len - 1, n_channels]`, the oldest first.
+/// `out[t][c] = Σ_j weight[c][j] · x[t - (len - 1) + j][c] + bias[c]`. Rows before the run come from its state: the last `len -
+/// 1` rows, `[len - 1, n_channels]`, the oldest first.
 pub struct CausalConv<'a, B: Backend> {
     /// The states to read and write.
     pub states: &'a mut B::States,
@@ -95,7 +95,7 @@ pub struct CausalConv<'a, B: Backend> {
 /// What a head of [`Backend::scan`] learns from a token, and how fast.
 pub enum ScanRule<'a, B: Backend> {
     /// The gated delta rule (Yang et al. 2024). Queries and keys are normalised first: each is divided by the root of its sum of
-    /// squares and 1e-6, and the query by that of `k_dim` too.
+    /// squares plus 1e-6, and the query by the root of `k_dim` too.
     Delta {
         /// The decay.
         pace: Pace<'a, B>,
@@ -106,7 +106,7 @@ pub enum ScanRule<'a, B: Backend> {
     TimeStep {
         /// The decay, and the rate.
         pace: Pace<'a, B>,
-        /// `[n_head]`: what of the value is added to what comes out.
+        /// `[n_head]`: the share of the value that is added to the output.
         skip: &'a B::Weight,
     },
     /// Mamba (Gu and Dao 2023): as `TimeStep`, but each element of a state has a decay of its own. Values have one element, and there
@@ -121,14 +121,14 @@ pub enum ScanRule<'a, B: Backend> {
     Unlearn {
         /// Factors on the rows of a state, `[n, n_head, k_dim]`.
         decay: &'a B::Buffer,
-        /// Keys of what is unlearnt, `[n, n_head, k_dim]`.
+        /// The keys to unlearn, `[n, n_head, k_dim]`.
         known: &'a B::Buffer,
-        /// Their factors where it is unlearnt, `[n, n_head, k_dim]`.
+        /// The factors of those keys, `[n, n_head, k_dim]`.
         rate: &'a B::Buffer,
     },
 }
 
-/// How fast a head's state decays: by its time step, which is `softplus(step + bias)` and at least `least`, as `exp(a · time step)`.
+/// The decay of a head's state: `exp(a · time step)`, where the time step is `softplus(step + bias)` and at least `least`.
 pub struct Pace<'a, B: Backend> {
     /// `[n, n_head]`.
     pub step: &'a B::Buffer,
@@ -140,7 +140,7 @@ pub struct Pace<'a, B: Backend> {
     pub a: &'a B::Weight,
 }
 
-/// Arguments of [`Backend::scan`]: in each head by itself, [`ScanStep`](crate::kernels::ScanStep) from one token to the next.
+/// Arguments of [`Backend::scan`]: [`ScanStep`](crate::kernels::ScanStep) from one token to the next, in each head by itself.
 ///
 /// A head's state is the matrix `[k_dim, v_dim]`, those of all heads one after another.
 pub struct Scan<'a, B: Backend> {
@@ -148,7 +148,7 @@ pub struct Scan<'a, B: Backend> {
     pub states: &'a mut B::States,
     /// Which of a slot's states.
     pub state: usize,
-    /// Queries, keys and values, `[n, 2 * n_head_k * k_dim + n_head * v_dim]`. What is normalised is so in place.
+    /// Queries, keys and values, `[n, 2 * n_head_k * k_dim + n_head * v_dim]`. Normalising happens in place.
     pub qkv: &'a mut B::Buffer,
     /// Where a row's queries, keys and values begin.
     pub first: [usize; 3],

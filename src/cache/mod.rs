@@ -1,4 +1,4 @@
-//! The memory of sequences: which pages of a KV cache each has, and what is kept for later texts.
+//! The memory of sequences: which pages of a KV cache each has, and which pages are kept for later texts.
 //!
 //! - A sequence has a list of pages of 32 tokens in each group of layers. A *group* is the layers that see equally far back.
 //! - Pages are counted. A copy of a sequence shares them; a sequence that writes to a shared page takes a copy first.
@@ -21,10 +21,10 @@ pub use recurrent::{EMBED_SLOTS, Recurrent};
 pub use sequences::{ALL, Moves, PAGE_LEN, Sequences, Window, most_pages};
 pub use tokens::Tokens;
 
-/// Most tokens that lie ready behind a sequence.
+/// Most draft tokens that a sequence can have ready.
 pub const MAX_AHEAD: usize = 32;
 
-/// An empty array with room for `n` elements.
+/// An empty array with capacity for `n` elements.
 pub fn reserved<T>(n: usize) -> Result<Vec<T>> {
     let mut array = Vec::new();
     let no_memory = |_| Error::NoMemory(format!("no memory for a plan of {n} elements"));

@@ -1,4 +1,4 @@
-//! The pages of the KV cache: which are free, and how many have each of the others.
+//! The pages of the KV cache: which are free, and how many users each of the others has.
 #![forbid(unsafe_code)]
 
 use super::prefixes::Prefixes;
@@ -21,11 +21,11 @@ pub struct Pool {
     front: usize,
     /// Pages from this one on were never taken.
     touched: u32,
-    /// How many have each page: sequences, marks, and the tree of prefixes.
+    /// The number of users of each page: sequences, marks, and the tree of prefixes.
     users: Vec<u32>,
-    /// How many of these are marks, which are given up when the room is needed.
+    /// How many of these are marks, which are given up when their pages are needed.
     marks: Vec<u32>,
-    /// Pages that are kept for later texts as long as nobody needs the room.
+    /// Pages that are kept for later texts as long as nobody needs them.
     pub prefixes: Option<Prefixes>,
 }
 
@@ -53,8 +53,8 @@ impl Pool {
         self.n_free + self.prefixes.as_ref().map_or(0, |tree| tree.n_unused(&self.users))
     }
 
-    /// A page, which now has one user: the one behind `after`, since memory is read fastest in order, if it is free and was
-    /// taken before; otherwise the first that is free, so that no more is ever touched than was needed at once.
+    /// A page, which now has one user. It is the page after `after` if that is free and was taken before, since memory is read
+    /// fastest in order. Otherwise it is the first free page: so no more memory is touched than was needed at one time.
     pub fn take(&mut self, after: Option<u32>) -> Option<u32> {
         let next = after.filter(|&page| page < self.touched).map(|page| page + 1);
         let page =
@@ -79,18 +79,18 @@ impl Pool {
         Some((self.front * BITS) as u32 + self.free.get(self.front)?.trailing_zeros())
     }
 
-    /// `page` has one user more.
+    /// `page` has one more user.
     pub fn share(&mut self, page: u32) {
         self.users[page as usize] += 1;
     }
 
-    /// `page` has a mark more, which is a user.
+    /// `page` has one more mark, which is a user.
     pub fn mark(&mut self, page: u32) {
         self.marks[page as usize] += 1;
         self.share(page);
     }
 
-    /// `page` has a mark less.
+    /// `page` has one mark fewer.
     pub fn unmark(&mut self, page: u32) {
         self.marks[page as usize] -= 1;
         self.give_back(page);
@@ -101,7 +101,7 @@ impl Pool {
         self.users.iter().zip(&self.marks).filter(|(users, marks)| **users > 0 && users == marks).count()
     }
 
-    /// `page` has one user less, and is free when that was the last.
+    /// `page` has one user fewer, and is free when that was the last.
     pub fn give_back(&mut self, page: u32) {
         let users = &mut self.users[page as usize];
         *users -= 1;
@@ -112,12 +112,12 @@ impl Pool {
         }
     }
 
-    /// How many have `page`.
+    /// The number of users of `page`.
     pub fn users(&self, page: u32) -> u32 {
         self.users[page as usize]
     }
 
-    /// How many pages would be free if each of `pages` had one user less.
+    /// How many pages would be free if each of `pages` had one user fewer.
     pub fn n_free_without(&mut self, pages: &[u32]) -> usize {
         let before = self.users.clone();
         pages.iter().for_each(|&page| self.users[page as usize] -= 1);
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_behind_or_else_the_first() {
+    fn the_next_page_or_else_the_first() {
         for n in [0, 1, 63, 64, 65, 128, 130] {
             let mut pool = Pool::new(n, None).expect("memory");
             let all: Vec<u32> = std::iter::from_fn(|| pool.take(None)).collect();
@@ -143,7 +143,7 @@ mod tests {
         let mut pool = Pool::new(130, None).expect("memory");
         let mut take =
             |after: &[Option<u32>]| after.iter().map(|&after| pool.take(after)).collect::<Vec<_>>();
-        // What was never taken comes from the front, whatever it is taken behind.
+        // Pages that were never taken come from the front, whatever page they follow.
         assert_eq!(take(&[Some(62), None, Some(0), Some(129)]), [Some(0), Some(1), Some(2), Some(3)]);
         take(&[None; 80]);
         assert_eq!((pool.n_free(), pool.users(83), pool.users(84)), (46, 1, 0));
@@ -151,7 +151,7 @@ mod tests {
         [0, 64, 65, 2].into_iter().for_each(|page| pool.give_back(page));
         let taken = [Some(63), Some(64), Some(65), Some(83)].map(|after| pool.take(after));
         assert_eq!(taken, [Some(64), Some(65), Some(2), Some(84)]);
-        // A sequence that gives its first pages back as it grows goes round in a few.
+        // A sequence that gives its first pages back as it grows reuses a few.
         let mut pool = Pool::new(1000, None).expect("memory");
         let mut last = None;
         let pages: Vec<u32> = std::iter::repeat_with(|| {

@@ -1,5 +1,5 @@
-//! Whole pages that were computed, found again by the tokens they stand for and those before: a tree with a page in each
-//! node, as in RadixAttention (Zheng et al. 2023, arXiv:2312.07104) with edges of one page.
+//! Computed pages, found again by their tokens and all tokens before them: a tree with a page in each node, as in RadixAttention
+//! (Zheng et al. 2023, arXiv:2312.07104) with edges of one page.
 #![forbid(unsafe_code)]
 
 use ahash::AHashMap;
@@ -10,18 +10,18 @@ use super::sequences::PAGE_LEN;
 /// The tokens of a page.
 type Tokens = [u32; PAGE_LEN];
 
-/// In place of the parent of a page that begins a text.
+/// The parent of a page that begins a text.
 const ROOT: u32 = u32::MAX;
 
 struct Node {
     parent: u32,
     tokens: Tokens,
-    /// `None`: it was given up, or never there, and only pages behind it are.
+    /// `None`: it was given up or never there, and only later pages are.
     page: Option<u32>,
     n_children: u32,
-    /// The recurrent state behind the page.
+    /// The recurrent state after the page.
     state: Option<Snapshot>,
-    /// When it was of use last.
+    /// When it was used last.
     used: u64,
 }
 
@@ -29,20 +29,20 @@ struct Node {
 pub struct Prefixes {
     nodes: Vec<Option<Node>>,
     vacant: Vec<u32>,
-    /// Nodes by parent and tokens. Seeded by chance, since texts choose the keys.
+    /// Nodes by parent and tokens. The hash has a random seed, since texts choose the keys.
     index: AHashMap<(u32, Tokens), u32>,
     clock: u64,
-    /// Whether pages are of use without those before them, as they are to models with windows.
+    /// Whether pages are useful without those before them, as in models with windows.
     pub has_gaps: bool,
 }
 
 impl Prefixes {
-    /// An empty tree. With `has_gaps` pages can be given up that others follow.
+    /// An empty tree. With `has_gaps` it may give up pages that others follow.
     pub fn new(has_gaps: bool) -> Prefixes {
         Prefixes { nodes: Vec::new(), vacant: Vec::new(), index: AHashMap::new(), clock: 0, has_gaps }
     }
 
-    /// The node of `tokens` behind node `parent` (`None`: at the beginning of a text), if there is one, and its page.
+    /// The node of `tokens` after node `parent` (`None`: at the beginning of a text), if there is one, and its page.
     pub fn find(&mut self, parent: Option<u32>, tokens: &Tokens) -> Option<(u32, Option<u32>)> {
         let id = *self.index.get(&(parent.unwrap_or(ROOT), *tokens))?;
         self.clock += 1;
@@ -76,12 +76,12 @@ impl Prefixes {
         self.nodes[id as usize].iter_mut().for_each(|node| node.page = Some(page));
     }
 
-    /// Has node `id` know the recurrent state behind its page.
+    /// Stores the recurrent state after the page of node `id`.
     pub fn set_state(&mut self, id: u32, state: Snapshot) {
         self.nodes[id as usize].iter_mut().for_each(|node| node.state = Some(state));
     }
 
-    /// The recurrent state behind the page of node `id`, if one was set.
+    /// The recurrent state after the page of node `id`, if one was set.
     pub fn state(&self, id: u32) -> Option<Snapshot> {
         self.nodes[id as usize].as_ref()?.state
     }
@@ -92,7 +92,7 @@ impl Prefixes {
         }
     }
 
-    /// Pages that nobody but the tree has, and that [`Prefixes::evict`] can give up one after the other.
+    /// Pages that only the tree has, and that [`Prefixes::evict`] can give up one after the other.
     pub fn n_unused(&self, users: &[u32]) -> usize {
         let is_unused = |node: &Node| node.page.is_some_and(|page| users[page as usize] == 1);
         let nodes = || self.nodes.iter().flatten();
@@ -100,7 +100,7 @@ impl Prefixes {
         if self.has_gaps {
             return n_unused;
         }
-        // A sequence that has a page has all before it as a rule, and this finds none.
+        // A sequence that has a page usually has all before it, and then this finds none.
         let mut blocked = Vec::new();
         for node in nodes().filter(|node| !is_unused(node)) {
             let mut id = node.parent;
@@ -116,8 +116,8 @@ impl Prefixes {
         n_unused - blocked.len()
     }
 
-    /// Takes node `id` out of the tree, unless others follow it; whether it did. The page is the caller's to give back. Nodes
-    /// without a page that it alone followed go too.
+    /// Takes node `id` out of the tree, unless others follow it; returns whether it did. The caller gives the page back. Nodes
+    /// without a page that only `id` followed go too.
     pub fn remove(&mut self, id: u32) -> bool {
         let is_leaf = |node: &mut Node| node.n_children == 0;
         let Some(mut node) = self.nodes[id as usize].take_if(is_leaf) else { return false };
@@ -135,8 +135,8 @@ impl Prefixes {
         }
     }
 
-    /// The node that has `page`, if there is one, and behind which nodes it cannot go: those first.
-    pub fn behind(&self, page: u32) -> Vec<u32> {
+    /// The node that has `page`, if there is one, and the nodes after it, which have to go first: in the order of going.
+    pub fn descendants(&self, page: u32) -> Vec<u32> {
         let nodes = || (0u32..).zip(&self.nodes).filter_map(|(id, node)| Some((id, node.as_ref()?)));
         let mut found: Vec<u32> =
             nodes().filter(|(_, node)| node.page == Some(page)).map(|(id, _)| id).collect();
@@ -150,14 +150,14 @@ impl Prefixes {
         found
     }
 
-    /// Gives up the page of node `id`, which is the caller's to give back; the node goes too, unless others follow it.
+    /// Gives up the page of node `id`, which the caller gives back; the node goes too, unless others follow it.
     pub fn give_up(&mut self, id: u32) -> Option<u32> {
         let page = self.nodes[id as usize].as_mut()?.page.take();
         self.remove(id);
         page
     }
 
-    /// Gives up the page that nobody else has, that can go, and that was of no use for the longest time.
+    /// Gives up the least recently used page that only the tree has and that can go.
     pub fn evict(&mut self, users: &[u32]) -> Option<u32> {
         let nodes = (0..).zip(&self.nodes).filter_map(|(id, node)| Some((id, node.as_ref()?)));
         let unused = nodes.filter_map(|(id, node)| {
@@ -195,7 +195,7 @@ mod tests {
         users[12] = 2;
         assert_eq!(tree.n_unused(&users), 1, "13: the way to 12 stays with it");
         users[12] = 1;
-        // Those before one that cannot go cannot go either, each counted once.
+        // Nodes before one that cannot go cannot go either; each is counted one time.
         let fourth = insert(&mut tree, Some(second), &a, 14);
         for (used, n) in [(vec![12], 2), (vec![12, 14], 1), (vec![11], 3), (vec![13, 10], 3), (vec![], 5)] {
             let mut users = users;
@@ -232,7 +232,7 @@ mod tests {
         tree.fill(first, 13);
         users[12] = 1;
         assert_eq!(tree.evict(&users), Some(13), "it was found before the last one");
-        // With the last page goes the way to it.
+        // The nodes that led to the last page go with it.
         assert_eq!(tree.evict(&users), Some(12));
         assert_eq!(tree.find(None, &a), None);
         assert!(tree.index.is_empty() && tree.vacant.len() == tree.nodes.len());

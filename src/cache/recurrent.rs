@@ -1,15 +1,15 @@
 //! Which slots hold the recurrent states of which sequences.
 //!
-//! A sequence has one state, behind a number of its tokens: all of them, or fewer after it was shortened. What lies between is then
-//! run once more, from there or from a snapshot that is nearer. A call never writes to the slot of the state that it begins with,
-//! so a call that fails changes nothing. Snapshots are states that somebody may come back to; they hold their slots until the
-//! slot is needed, and the one that was unused for the longest time goes first.
+//! A sequence has one state, after a number of its tokens: all of them, or fewer after it was shortened. The tokens since then
+//! run once more, from the state or from a snapshot that is nearer. A call never writes to the slot of the state that it begins
+//! with, so a call that fails changes nothing. Snapshots are states that a sequence may return to. They hold their slots until
+//! those are needed; the least recently used one goes first.
 #![forbid(unsafe_code)]
 
 use super::{MAX_AHEAD, PAGE_LEN};
 use crate::backend::{StateCopy, StateRun};
 
-/// Slots for texts that are embedded: of the state that goes on in the next micro-batch, and of those that nobody reads.
+/// Slots for texts that are embedded: one for the state that the next micro-batch reads, and one for states that are not read.
 pub const EMBED_SLOTS: [u32; 2] = [0, 1];
 
 /// A slot whose state may be gone when it is wanted.
@@ -19,14 +19,14 @@ pub struct Snapshot {
     stamp: u64,
 }
 
-/// The slots of a store, and how many have each.
+/// The slots of a store, and the number of users of each.
 struct Slots {
     users: Vec<u32>,
-    /// Those that nobody has and that are no snapshot.
+    /// Slots without a user that are no snapshot.
     free: Vec<u32>,
-    /// What tells a snapshot from what the slot held before; 0: nobody knows of it as one.
+    /// A number that distinguishes a snapshot from what the slot held before; 0: the slot holds no snapshot.
     stamps: Vec<u64>,
-    /// When each was of use last.
+    /// When each was used last.
     used: Vec<u64>,
     clock: u64,
 }
@@ -39,7 +39,7 @@ impl Slots {
         Slots { users, free, stamps: vec![0; n], used: vec![0; n], clock: 0 }
     }
 
-    /// A slot that nobody has: one without a snapshot, or else that of the oldest.
+    /// A slot without a user: one without a snapshot, or else that of the oldest snapshot.
     fn take(&mut self) -> Option<u32> {
         let slot = match self.free.pop() {
             Some(slot) => slot as usize,
@@ -76,7 +76,7 @@ impl Slots {
         self.stamps[snapshot.slot as usize] == snapshot.stamp
     }
 
-    /// The slot of `snapshot`, which has one user more.
+    /// The slot of `snapshot`, which gets one more user.
     fn revive(&mut self, snapshot: Snapshot) -> u32 {
         self.share(snapshot.slot);
         self.clock += 1;
@@ -88,13 +88,12 @@ impl Slots {
 /// The states of one sequence.
 #[derive(Default)]
 struct States {
-    /// The slot of the state behind the first `at` tokens; `None` where that is none.
+    /// The slot of the state after the first `at` tokens; `None` where that is none.
     live: Option<u32>,
     at: usize,
-    /// Where the call under way leaves the state behind its last token.
+    /// Where the call under way leaves the state after its last token.
     next: Option<u32>,
-    /// Slots that the call under way fills on the way, by the number of tokens behind which it does; afterwards those of tokens
-    /// that lie ready.
+    /// Slots that the call under way fills, by the number of tokens before the state; afterwards those of tokens that lie ready.
     copies: Vec<(usize, u32)>,
     /// By ascending numbers of tokens.
     snapshots: Vec<(usize, Snapshot)>,
@@ -106,9 +105,9 @@ struct States {
 pub struct Recurrent {
     slots: Slots,
     sequences: Vec<States>,
-    /// Slots beyond those that sequences must have.
+    /// Slots beyond the required ones of sequences.
     n_snapshots: usize,
-    /// How many of these the call under way, and tokens that lie ready, have.
+    /// How many of these belong to the call under way and to tokens that lie ready.
     n_copies: usize,
     /// Tokens between two snapshots within a prompt.
     distance: usize,
@@ -121,7 +120,7 @@ impl Recurrent {
         (2 * n_seq).saturating_add(EMBED_SLOTS.len()).saturating_add(n_snapshots)
     }
 
-    /// No states. Within a prompt one is kept every `distance` tokens, where a page ends.
+    /// No states. Within a prompt, one is kept every `distance` tokens, at the end of a page.
     pub fn new(n_seq: usize, n_snapshots: usize, distance: usize) -> Recurrent {
         let slots = Slots::new(Recurrent::n_slots(n_seq, n_snapshots));
         let (copies, snapshots) = (MAX_AHEAD + 2, MAX_AHEAD);
@@ -135,12 +134,12 @@ impl Recurrent {
         Recurrent { slots, sequences, n_snapshots, n_copies: 0, distance }
     }
 
-    /// Behind how many tokens the state of `seq` is.
+    /// The number of tokens before the state of `seq`.
     pub fn at(&self, seq: usize) -> usize {
         self.sequences[seq].at
     }
 
-    /// Behind how many tokens at most, up to `n`, there is a state of `seq`.
+    /// The largest number of tokens, up to `n`, after which `seq` has a state.
     pub fn nearest(&self, seq: usize, n: usize) -> usize {
         let s = &self.sequences[seq];
         let own = if s.at <= n { s.at } else { 0 };
@@ -152,7 +151,7 @@ impl Recurrent {
         self.sequences[seq].snapshots.iter().rev().find(there).copied()
     }
 
-    /// How many tokens the next call can leave ready behind `seq`, in place of those that lie ready there.
+    /// How many tokens the next call can leave ready for `seq`, in place of those that lie ready there.
     pub fn most_ahead(&self, seq: usize) -> usize {
         let others = self.n_copies - self.sequences[seq].copies.len();
         self.n_snapshots.saturating_sub(others)
@@ -165,13 +164,13 @@ impl Recurrent {
             return;
         }
         let first_ahead = planned - n_ahead;
-        let room = self.most_ahead(seq);
+        let most = self.most_ahead(seq);
         let (first, step) = match n_ahead {
             0 => {
-                // Where they would be too many they are further apart.
+                // Too many snapshots are spread further apart.
                 let n_within = |distance: usize| (planned - 1) / distance - len / distance;
                 let mut distance = self.distance;
-                while n_within(distance) > (self.n_snapshots / 2).min(room) {
+                while n_within(distance) > (self.n_snapshots / 2).min(most) {
                     distance = distance.saturating_mul(2);
                 }
                 ((len / distance + 1) * distance, distance)
@@ -180,14 +179,14 @@ impl Recurrent {
         };
         let s = &mut self.sequences[seq];
         s.next = self.slots.take();
-        for at in (first..planned).step_by(step).take(room) {
+        for at in (first..planned).step_by(step).take(most) {
             let Some(slot) = self.slots.take() else { break };
             s.copies.push((at, slot));
             self.n_copies += 1;
         }
     }
 
-    /// What a run of `seq` reads and writes that begins at `position`; the sequence had `len` tokens before the call.
+    /// The state that a run of `seq` reads and writes, which begins at `position`; the sequence had `len` tokens before the call.
     pub fn run(&self, seq: usize, len: usize, position: usize) -> StateRun {
         let s = &self.sequences[seq];
         let to = s.next.unwrap_or(EMBED_SLOTS[1]);
@@ -207,14 +206,14 @@ impl Recurrent {
         self.sequences[seq].copies.iter().filter(within).map(copy)
     }
 
-    /// The call under way succeeded, and `seq` has `len` tokens now; those that lie ready behind them have states.
+    /// The call under way succeeded, and `seq` has `len` tokens now; tokens that lie ready after them have states.
     pub fn commit(&mut self, seq: usize, len: usize) {
         let s = &mut self.sequences[seq];
         let Some(next) = s.next.take() else { return };
         let (old, old_at) = (s.live.take(), s.at);
         let is_ahead = s.copies.last().is_some_and(|&(at, _)| at >= len);
         let is_prompt = !is_ahead && len > old_at + 1;
-        // A prompt's or an answer's end.
+        // The end of a prompt or of an answer.
         if let Some(old) = old {
             if s.ends_prompt || is_prompt {
                 let snapshot = self.slots.snapshot(old);
@@ -224,7 +223,7 @@ impl Recurrent {
         }
         s.ends_prompt = is_prompt;
         if is_ahead {
-            // The last one that lies ready is the last of the call.
+            // The last token that lies ready is the last of the call.
             let end = s.copies.last().map_or(len, |&(at, _)| at + 1);
             s.copies.push((end, next));
             self.n_copies += 1;
@@ -245,12 +244,12 @@ impl Recurrent {
         s.snapshots.sort_by_key(|(at, _)| *at);
         s.snapshots.dedup_by_key(|(at, _)| *at);
         if is_prompt {
-            // The first token behind it makes its end one.
+            // The first token after a prompt makes its end a snapshot.
             s.snapshots.reserve(1);
         }
     }
 
-    /// The token that lies ready first is one of `seq` now, which has `len`.
+    /// The first token that lies ready belongs to `seq` now, which has `len`.
     pub fn advance(&mut self, seq: usize, len: usize) {
         let s = &mut self.sequences[seq];
         if s.copies.first().is_none_or(|&(at, _)| at != len) {
@@ -264,7 +263,7 @@ impl Recurrent {
         s.at = at;
     }
 
-    /// Gives back what the call under way, or tokens that lie ready, have of `seq`.
+    /// Gives back the slots of `seq` for the call under way, or for tokens that lie ready.
     fn forget_call(&mut self, seq: usize) {
         let s = &mut self.sequences[seq];
         s.next.take().into_iter().for_each(|slot| self.slots.release(slot));
@@ -274,7 +273,7 @@ impl Recurrent {
         }
     }
 
-    /// Shortens `seq` to `len` tokens: its state becomes the nearest there is. The call under way is forgotten.
+    /// Shortens `seq` to `len` tokens: its state becomes the nearest one there is. The call under way is forgotten.
     pub fn truncate(&mut self, seq: usize, len: usize) {
         self.forget_call(seq);
         if self.sequences[seq].at > len {
@@ -284,7 +283,7 @@ impl Recurrent {
         self.sequences[seq].snapshots.retain(|(at, _)| *at <= len);
     }
 
-    /// Makes a snapshot the state of `seq`, or none that of an empty text.
+    /// Makes a snapshot the state of `seq`; `None`: the state of an empty text.
     fn set(&mut self, seq: usize, snapshot: Option<(usize, Snapshot)>) {
         let live = snapshot.map(|(at, snapshot)| (at, self.slots.revive(snapshot)));
         let s = &mut self.sequences[seq];
@@ -293,7 +292,7 @@ impl Recurrent {
         s.ends_prompt = live.is_some();
     }
 
-    /// Gives the empty sequence `to` what `from` has of the states of its first `n` tokens.
+    /// Gives the empty sequence `to` the states that `from` has for its first `n` tokens.
     pub fn copy(&mut self, from: usize, to: usize, n: usize) {
         let source = &self.sequences[from];
         let (at, live) = (source.at, source.live.filter(|_| source.at <= n));
@@ -314,13 +313,13 @@ impl Recurrent {
         self.sequences[to].snapshots = snapshots;
     }
 
-    /// The snapshots of `seq` that are still there.
+    /// The snapshots of `seq` that still exist.
     pub fn snapshots(&self, seq: usize) -> impl Iterator<Item = (usize, Snapshot)> + '_ {
         let snapshots = self.sequences[seq].snapshots.iter();
         snapshots.filter(|(_, snapshot)| self.slots.is_there(*snapshot)).copied()
     }
 
-    /// Whether a snapshot is still there.
+    /// Whether a snapshot still exists.
     pub fn is_there(&self, snapshot: Snapshot) -> bool {
         self.slots.is_there(snapshot)
     }
@@ -335,7 +334,7 @@ impl Recurrent {
         }
     }
 
-    /// The states of `seq` that a saved one has: the number of tokens and slot of each, the sequence's own last.
+    /// The states of `seq` for a saved state: the number of tokens and slot of each, the sequence's own last.
     pub fn held(&self, seq: usize) -> Vec<(usize, u32)> {
         let s = &self.sequences[seq];
         let there = |(at, snapshot): &&(usize, Snapshot)| *at < s.at && self.slots.is_there(*snapshot);
@@ -343,8 +342,8 @@ impl Recurrent {
         snapshots.chain(s.live.map(|slot| (s.at, slot))).collect()
     }
 
-    /// A slot for a state of the empty sequence `seq` behind `at` tokens that is read from outside; such come by ascending
-    /// numbers of tokens, and the last one is the sequence's own.
+    /// A slot for a saved state of the empty sequence `seq` after `at` tokens. States come by ascending numbers of tokens, and
+    /// the last one is the sequence's own.
     pub fn restore(&mut self, seq: usize, at: usize) -> Option<u32> {
         let slot = self.slots.take()?;
         let snapshot = self.slots.snapshot(slot);
@@ -355,7 +354,7 @@ impl Recurrent {
     }
 
     /// The next call of `seq` brings its state nearer to the end of its tokens: from which slot to which, until
-    /// [`Recurrent::end_replay`]. `None` if no slot is left, which cannot be: each sequence has two.
+    /// [`Recurrent::end_replay`]. `None` if no slot is left, which cannot happen: each sequence has two.
     pub fn begin_replay(&mut self, seq: usize) -> Option<StateRun> {
         self.forget_call(seq);
         let s = &mut self.sequences[seq];
@@ -363,7 +362,7 @@ impl Recurrent {
         Some(StateRun { from: s.live, to: s.next? })
     }
 
-    /// The state of `seq` is behind `at` tokens now; `None`: the replay failed.
+    /// The state of `seq` is after `at` tokens now; `None`: the replay failed.
     pub fn end_replay(&mut self, seq: usize, at: Option<usize>) {
         let s = &mut self.sequences[seq];
         if let (Some(at), Some(next)) = (at, s.next.take_if(|_| at.is_some())) {

@@ -1,6 +1,6 @@
-//! Page tables: which pages of the KV cache hold which positions of which sequence. Sequences that begin alike may share
-//! pages; one that writes to a page which others have too takes a copy first. Layers that see equally far back have pages of
-//! their own: a [`Group`], and of each sequence a [`Table`] in it.
+//! Page tables: which pages of the KV cache hold which positions of which sequence. Sequences with the same beginning may share
+//! pages; a sequence that writes to a shared page takes a copy first. Layers that see equally far back are a [`Group`] with pages
+//! of its own, and each sequence has a [`Table`] in it.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
@@ -32,47 +32,47 @@ struct Sequence {
     len: usize,
     /// `len` plus what the call under way adds.
     planned: usize,
-    /// Tokens of the call under way that were given a slot.
+    /// Tokens of the call under way that have a slot.
     placed: usize,
-    /// What it has of each group's pages.
+    /// Its pages in each group.
     tables: Vec<Table>,
-    /// Token of each position, `planned` of them; between two calls those behind `len` lie ready to be taken.
+    /// Token of each position, `planned` of them; between two calls those after `len` lie ready to be taken.
     ids: Vec<u32>,
-    /// Of how many tokens keys and values are those of a text that begins so; behind them are tokens that were moved there
-    /// by a shift, or saw such, or of which only a state says so. [`ALL`] where that is true of none.
+    /// How many tokens at the beginning have the keys and values of their text. A shift moved the tokens after them, or they saw
+    /// moved tokens, or a saved state says so. [`ALL`] where no token is affected.
     plain: usize,
 }
 
-/// The pages that a sequence has of a group.
+/// The pages of a sequence in a group.
 #[derive(Default)]
 struct Table {
-    /// From which position on keys and values are there; 0 unless the group has a [`Window`].
+    /// The first position with keys and values; 0 unless the group has a [`Window`].
     from: usize,
     /// Page of each `PAGE_LEN` positions, those of tokens that lie ready included; [`GONE`] for those wholly before `from`.
     pages: Vec<u32>,
-    /// Entries of `pages` that the call under way uses once more further behind.
+    /// Entries of `pages` that the call under way uses again further on.
     again: Range<usize>,
     /// For each whole page its node in the group's tree of prefixes, where there is one. The sequence has the page of the last one.
     nodes: Vec<u32>,
-    /// Where it can go on from although it has grown since.
+    /// Where it can continue from although it has grown since.
     mark: Mark,
 }
 
 /// The pages of the layers that see equally far back.
 struct Group {
     pool: Pool,
-    /// How far that is, where it is not to the beginning.
+    /// How far that is, unless it is to the beginning.
     window: Option<Window>,
     /// Pages to be copied before the call under way writes: from, to.
     copies: Vec<(u32, u32)>,
-    /// How many pages further behind the call under way writes to a page again.
+    /// How many pages further on the call under way writes to a page again.
     ring: usize,
 }
 
-/// In place of a number of tokens: however many there are.
+/// Stands for all tokens.
 pub const ALL: usize = usize::MAX;
 
-/// All sequences of a context and the pages none of them uses.
+/// All sequences of a context, and the free pages.
 pub struct Sequences {
     sequences: Vec<Sequence>,
     /// At least one.
@@ -80,13 +80,13 @@ pub struct Sequences {
     n_ctx: usize,
     /// The states of recurrent layers.
     recurrent: Option<Recurrent>,
-    /// The token that the decoder's part of a sequence begins with, where an encoder reads what lies before it.
+    /// The token that begins the decoder's part of a sequence, after the part that an encoder reads.
     decoder_start: Option<u32>,
 }
 
 impl Sequences {
     /// `n_seq` empty sequences of up to `n_ctx` tokens. `groups`: the window and the number of pages of each group. With
-    /// `keeps_prefixes` whole pages are kept for later texts that begin alike, until the room is needed.
+    /// `keeps_prefixes` whole pages are kept for later texts with the same beginning, until the pages are needed.
     pub fn new(
         n_seq: usize,
         n_ctx: usize,
@@ -133,8 +133,8 @@ impl Sequences {
         self.index(seq).map(|i| &self.sequences[i].ids[..self.sequences[i].len])
     }
 
-    /// Checks sequences, positions and room for all of `tokens` and takes the pages they need; on error nothing
-    /// changes. [`Sequences::copies`] have to be made before anything is written.
+    /// Checks the sequences and positions of `tokens` and takes all pages they need; on error nothing changes.
+    /// [`Sequences::copies`] have to be made before anything is written.
     pub fn begin(&mut self, tokens: &Tokens<'_>, n_ahead: usize) -> Result<()> {
         self.forget_plan();
         let planned = (0..tokens.ids.len()).try_for_each(|i| self.plan_token(tokens, i));
@@ -176,7 +176,7 @@ impl Sequences {
         Ok(())
     }
 
-    /// Makes `to` the first `n` tokens of `from`, whose pages both have then. What `to` held is gone.
+    /// Makes `to` the first `n` tokens of `from`, and both share the pages. What `to` held is gone.
     pub fn copy(&mut self, from: u32, to: u32, n: usize) -> Result<()> {
         let (source, target) = (self.index(from)?, self.index(to)?);
         let len = self.sequences[source].len;
@@ -215,14 +215,14 @@ impl Sequences {
         Ok(())
     }
 
-    /// Of how many tokens of `seq` keys and values are those of a text that begins so; [`ALL`] if no shift moved any.
+    /// How many tokens of `seq` at the beginning have the keys and values of their text; [`ALL`] if no shift moved any.
     pub fn plain(&self, seq: usize) -> usize {
         self.sequences[seq].plain
     }
 
-    /// Gives the empty sequence `seq` the tokens `ids` and of each group pages that were lent, each perhaps to several sequences,
-    /// from a position on that [`Sequences::held_from`] gave; `plain` as [`Sequences::plain`] gave it. Without `keeps` no text of
-    /// another sequence will begin with these pages.
+    /// Gives the empty sequence `seq` the tokens `ids` and lent pages of each group, which several sequences may share. They
+    /// begin at a position that [`Sequences::held_from`] gave; `plain` is as [`Sequences::plain`] gave it. Without `keeps` no
+    /// text of another sequence will begin with these pages.
     pub fn restore(
         &mut self,
         seq: usize,
@@ -260,8 +260,8 @@ impl Sequences {
         }
     }
 
-    /// Leaves the last `n` tokens of the call under way, which are of `seq`, out of the sequence. They lie ready behind it
-    /// until the next call, or until the sequence is cut.
+    /// Leaves the last `n` tokens of the call under way out of `seq`. They lie ready after it until the next call, or until the
+    /// sequence is cut.
     pub fn hold_back(&mut self, seq: u32, n: usize) {
         self.sequences[seq as usize].planned -= n;
     }
@@ -303,11 +303,11 @@ impl Sequences {
         }
     }
 
-    /// Has sequence `i`, which has grown, keep what is of use.
+    /// Has sequence `i`, which has grown, keep its useful pages and states.
     fn settle(&mut self, i: usize) {
         self.keep_prefix(i);
         self.keep_states(i);
-        self.give_back_behind(i);
+        self.give_back_passed(i);
     }
 
     /// The call under way failed: its tokens and pages are given back.
@@ -317,7 +317,7 @@ impl Sequences {
         }
     }
 
-    /// Shortens `seq` to `n_past` tokens and frees the pages behind them.
+    /// Shortens `seq` to `n_past` tokens and frees the pages after them.
     pub fn rewind(&mut self, seq: u32, n_past: usize) -> Result<()> {
         let i = self.index(seq)?;
         let len = self.sequences[i].len;

@@ -1,4 +1,4 @@
-//! What a call runs.
+//! The tokens of a call.
 #![forbid(unsafe_code)]
 
 use crate::error::{Error, Result};
@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 pub struct Tokens<'a> {
     /// Token ids.
     pub ids: &'a [u32],
-    /// Position of each token; `None`: each goes to the end of its sequence. Given positions must say the same.
+    /// Position of each token; `None`: each goes to the end of its sequence. Given positions must be the same.
     pub positions: Option<&'a [u32]>,
     /// Sequence of each token; `None`: all belong to sequence 0.
     pub seqs: Option<&'a [u32]>,

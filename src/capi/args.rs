@@ -159,9 +159,9 @@ pub unsafe fn copy_out<T: Copy>(
 ) -> Result<()> {
     let n = data.len();
     // SAFETY: forwarded.
-    let needed = unsafe { room(n, buffer, capacity, needed, arg) }?;
+    let needed = unsafe { check_capacity(n, buffer, capacity, needed, arg) }?;
     if n > 0 {
-        // SAFETY: the buffer is not NULL, aligned, and has room by the caller's promise; it cannot overlap `data`,
+        // SAFETY: the buffer is not NULL, aligned, and large enough by the caller's promise; it cannot overlap `data`,
         // which is Ember's own.
         unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), buffer, n) };
     }
@@ -173,7 +173,7 @@ pub unsafe fn copy_out<T: Copy>(
 ///
 /// # Safety
 /// As [`copy_out`].
-pub unsafe fn room<T>(
+pub unsafe fn check_capacity<T>(
     n: usize,
     buffer: *mut T,
     capacity: usize,
@@ -184,7 +184,7 @@ pub unsafe fn room<T>(
     let needed = unsafe { Out::new(needed, "n_needed") }?;
     if capacity < n {
         needed.set(n)?;
-        return Err(Error::BufferTooSmall(format!("{arg} has room for {capacity} elements, {n} are needed")));
+        return Err(Error::BufferTooSmall(format!("{arg} holds {capacity} elements, {n} are needed")));
     }
     if n > 0 {
         check_array(buffer.cast_const(), capacity, (arg, "capacity"))?;
@@ -196,7 +196,7 @@ pub unsafe fn room<T>(
 /// against an older, shorter struct gets the fields it knows.
 ///
 /// The structs are derived as free of padding where `size_t` has 64 bits. Where it has 32, a first field of 64 bits may lie
-/// behind four bytes of padding (WebAssembly), which mean as little as in C.
+/// after four bytes of padding (WebAssembly), which mean as little as in C.
 pub struct OutStruct<T> {
     place: *mut T,
     struct_size: usize,
@@ -336,17 +336,17 @@ macro_rules! optional_array {
 macro_rules! fill {
     ($data:expr, $buffer:ident, $capacity:ident, $needed:ident) => {{
         let data = $data;
-        // SAFETY: the header's contract: NULL, or room for that many elements.
+        // SAFETY: the header's contract: NULL, or space for that many elements.
         unsafe { $crate::capi::args::copy_out(&data[..], $buffer, $capacity, $needed, stringify!($buffer)) }
     }};
 }
 
 /// Checks that the caller's buffer is large enough, before the work.
-macro_rules! needs_room {
+macro_rules! needs_capacity {
     ($n:expr, $buffer:ident, $capacity:ident, $needed:ident) => {{
         let n = $n;
         // SAFETY: as for `fill!`.
-        unsafe { $crate::capi::args::room(n, $buffer, $capacity, $needed, stringify!($buffer)) }?
+        unsafe { $crate::capi::args::check_capacity(n, $buffer, $capacity, $needed, stringify!($buffer)) }?
     }};
 }
 
@@ -376,6 +376,6 @@ macro_rules! optional_struct {
 }
 
 pub(super) use {
-    array, fill, fill_struct, free_handle, handle, lasting_array, needs_room, optional_array,
+    array, fill, fill_struct, free_handle, handle, lasting_array, needs_capacity, optional_array,
     optional_output, optional_struct, output, output_struct, text, texts,
 };

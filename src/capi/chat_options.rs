@@ -21,7 +21,7 @@ impl CType for ember_chat_options {
     const NAME: &'static str = "ember_chat_options";
 }
 
-/// What stands behind an `ember_chat_options`.
+/// The object that an `ember_chat_options` handle points to.
 #[derive(Debug, Clone)]
 pub struct ChatOptions {
     pub(super) tools: Option<String>,

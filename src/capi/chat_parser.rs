@@ -100,7 +100,7 @@ pub struct ember_chat_format {
     pub thinking_open: *const c_char,
     /// Length of thinking_open.
     pub thinking_open_len: usize,
-    /// The mark behind a thought. A host that ends a thought itself has the model go on behind this text.
+    /// The mark after a thought. A host that ends a thought itself appends this text, and the model goes on from there.
     pub thinking_close: *const c_char,
     /// Length of thinking_close.
     pub thinking_close_len: usize,

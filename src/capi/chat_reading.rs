@@ -5,12 +5,12 @@ use std::collections::VecDeque;
 
 use super::chat_options::ChatOptions;
 use crate::chat::reply::{End, Event, ReplyFormat, ReplyOptions, ReplyParser, ToolChoice, Tools};
-use crate::chat::{room, template_room};
+use crate::chat::{memory_needed, template_memory};
 use crate::error::Result;
 use crate::memory::expect_room;
 use crate::model::LoadedModel;
 
-/// What stands behind an `ember_chat_parser`.
+/// The object that an `ember_chat_parser` handle points to.
 pub struct Reading {
     format: ReplyFormat,
     parser: ReplyParser,
@@ -46,9 +46,9 @@ impl Reading {
     pub fn new(model: &LoadedModel, options: ChatOptions, prompt: &str) -> Result<Reading> {
         let of_model = || model.chat_template(options.template_name.as_deref(), options.tools.is_some());
         let source = options.template.as_deref().map_or_else(of_model, Ok)?;
-        expect_room(template_room(source), "a chat template of this length")?;
+        expect_room(template_memory(source), "a chat template of this length")?;
         let json = options.tools.as_deref().unwrap_or("[]");
-        expect_room(room(json).saturating_add(prompt.len()), "the tools of a conversation")?;
+        expect_room(memory_needed(json).saturating_add(prompt.len()), "the tools of a conversation")?;
         let format = ReplyFormat::of_template(source)?;
         let tools = Tools::parse(json)?;
         let tool_choice = ToolChoice::parse(options.tool_choice.as_deref().unwrap_or_default())?;

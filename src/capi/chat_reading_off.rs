@@ -5,7 +5,7 @@ use super::chat_options::ChatOptions;
 use crate::error::{Error, Result};
 use crate::model::LoadedModel;
 
-/// What stands behind an `ember_chat_parser`: nothing ever does.
+/// The type of an `ember_chat_parser` handle. This build makes none.
 pub struct Reading(std::convert::Infallible);
 
 /// What an event has.

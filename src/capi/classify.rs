@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-use super::args::{fill, free_handle, handle, needs_room, output, text, texts};
+use super::args::{fill, free_handle, handle, needs_capacity, output, text, texts};
 use super::context::ember_context;
 use super::error::ember_error;
 use super::guard::{check_memory, guard, guard_value};
@@ -264,7 +264,7 @@ pub unsafe extern "C" fn ember_classify(
         let mut state = handle!(context).lock("context")?;
         let (texts, options) = (texts!(texts, lengths, n_texts), options_or_default(options)?);
         let n_labels = state.context.model().require_head()?.labels().len();
-        needs_room!(texts.len().saturating_mul(n_labels), scores, capacity, n_needed);
+        needs_capacity!(texts.len().saturating_mul(n_labels), scores, capacity, n_needed);
         fill!(state.context.classify(&texts, &options)?, scores, capacity, n_needed)
     })
 }
@@ -307,7 +307,7 @@ pub unsafe extern "C" fn ember_rerank(
         let mut state = handle!(context).lock("context")?;
         let query = text!(query, query_len);
         let (documents, options) = (texts!(documents, lengths, n_documents), options_or_default(options)?);
-        needs_room!(documents.len(), scores, capacity, n_needed);
+        needs_capacity!(documents.len(), scores, capacity, n_needed);
         fill!(state.context.rerank(query, &documents, &options)?, scores, capacity, n_needed)
     })
 }

@@ -29,7 +29,7 @@ impl CType for ember_completions {
     const NAME: &'static str = "ember_completions";
 }
 
-/// What stands behind an `ember_completions`.
+/// The object that an `ember_completions` handle points to.
 pub struct CompletionsState {
     completions: Completions,
     context: Arc<Exclusive<ContextState>>,

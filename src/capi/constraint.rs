@@ -155,7 +155,7 @@ fn to_trigger(text: &str) -> Result<Trigger> {
     }
 }
 
-/// A constraint behind a handle.
+/// The constraint that a handle points to.
 fn compiled(
     model: &LoadedModel,
     grammar: Grammar<'_>,

@@ -28,7 +28,7 @@ impl CType for ember_context {
     const NAME: &'static str = "ember_context";
 }
 
-/// What stands behind an `ember_context`.
+/// The object that an `ember_context` handle points to.
 pub struct ContextState {
     pub(super) context: Context,
     /// The output flags of the call under way, kept to save the allocation.

@@ -34,8 +34,8 @@ pub enum ember_kv_type {
     /// Bytes with a binary16 scale for each 32 components of a head: a little more than half the memory of binary16.
     /// The length of the model's heads must be a multiple of 32.
     EMBER_KV_Q8_0 = 2,
-    /// 16-bit whole numbers times a power of two for each head's key or value of a token: about as exact as binary16, four bytes
-    /// more for each, and multiplied as whole numbers, which is faster on x86-64.
+    /// 16-bit integers times a power of two for each head's key or value of a token: about as exact as binary16, four bytes
+    /// more for each, and multiplied as integers, which is faster on x86-64.
     /// The length of the model's heads must be a multiple of 16, 2048 at most.
     EMBER_KV_I16 = 3,
     /// The default: EMBER_KV_I16 on x86-64 where the model's heads allow it, else EMBER_KV_F16. States can only be loaded where keys

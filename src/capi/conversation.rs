@@ -59,7 +59,7 @@ pub struct ember_conversation_usage {
     pub n_thinking: u32,
     /// Turns that were dropped before the reply, because the conversation had become too long.
     pub n_dropped_turns: u32,
-    /// Tokens that the sequence forgot with them, without what stands behind them being run again.
+    /// Tokens that the sequence forgot with them, without running the tokens after them again.
     pub n_forgotten: u32,
     /// An ember_finish_reason; EMBER_FINISH_NONE while the reply is under way.
     pub finish_reason: i32,

@@ -2,14 +2,14 @@
 
 use std::ffi::c_char;
 
-use super::args::{array, fill, free_handle, handle, needs_room, output, text, texts};
+use super::args::{array, fill, free_handle, handle, needs_capacity, output, text, texts};
 use super::context::ember_context;
 use super::error::ember_error;
 use super::guard::{guard, guard_value};
 use super::handle::{CType, Exclusive, try_into_raw};
 use crate::context::{Context, EmbedOptions};
 use crate::error::{Error, Result, ember_status};
-use crate::memory::{copied_text, room_for};
+use crate::memory::{copied_text, with_capacity};
 use crate::nn::pooling::Pooling;
 
 /// How to embed. Made with ember_embed_options_new, owned by the caller, used by one thread at a time.
@@ -89,7 +89,7 @@ fn options_or_default(options: *const ember_embed_options) -> Result<Options> {
 /// `tokens` cut into texts of the given lengths, which must add up to it.
 fn cut<'a>(mut tokens: &'a [u32], lengths: &[usize]) -> Result<Vec<&'a [u32]>> {
     let n_tokens = tokens.len();
-    let mut texts = room_for(lengths.len(), "a list of texts")?;
+    let mut texts = with_capacity(lengths.len(), "a list of texts")?;
     for &len in lengths {
         let wrong = || {
             Error::InvalidArgument(format!("the lengths add up to more than n_tokens, which is {n_tokens}"))
@@ -116,7 +116,7 @@ fn embed(
     capacity: usize,
     n_needed: *mut usize,
 ) -> Result<()> {
-    needs_room!(context.embedding_len(texts, options)?, vectors, capacity, n_needed);
+    needs_capacity!(context.embedding_len(texts, options)?, vectors, capacity, n_needed);
     fill!(context.embed(texts, options)?, vectors, capacity, n_needed)
 }
 

@@ -13,7 +13,7 @@ pub struct ember_error {
     _private: (),
 }
 
-/// What stands behind an `ember_error`.
+/// The object that an `ember_error` handle points to.
 pub struct ErrorObject {
     status: ember_status,
     message: CString,

@@ -31,11 +31,11 @@ impl CType for ember_fim_options {
 pub enum ember_fim_order {
     /// The model's: prefix, suffix, middle; suffix, prefix where it has no token for the middle, as Mistral's have. The default.
     EMBER_FIM_AUTO = 0,
-    /// The text in front of the gap, the text behind it, the middle; each behind its token.
+    /// The text before the gap, the text after it, the middle; each after its token.
     EMBER_FIM_PSM = 1,
-    /// The text behind the gap, the text in front of it, the middle; each behind its token.
+    /// The text after the gap, the text before it, the middle; each after its token.
     EMBER_FIM_SPM = 2,
-    /// The tokens of prefix and suffix, the text behind the gap, the token of the middle, the text in front of the gap: what CodeLlama
+    /// The tokens of prefix and suffix, the text after the gap, the token of the middle, the text before the gap: what CodeLlama
     /// and StarCoder were trained with beside EMBER_FIM_PSM.
     EMBER_FIM_SPM_JOINED = 3,
 }
@@ -58,8 +58,8 @@ fn add_file(options: &mut FimOptions, name: &str, text: &str) -> Result<()> {
         return Err(Error::InvalidArgument(format!("there may be {MOST_FILES} files at most")));
     }
     let file = (copied_text(name, "the name of a file")?, copied_text(text, "the text of a file")?);
-    let room = options.others.try_reserve(1);
-    room.map_err(|_| Error::NoMemory("no memory for one more file".into()))?;
+    let reserved = options.others.try_reserve(1);
+    reserved.map_err(|_| Error::NoMemory("no memory for one more file".into()))?;
     check_memory()?;
     options.others.push(file);
     Ok(())

@@ -30,7 +30,7 @@ impl CType for ember_generator {
     const NAME: &'static str = "ember_generator";
 }
 
-/// What stands behind an `ember_generator`.
+/// The object that an `ember_generator` handle points to.
 pub struct GeneratorState {
     generator: Generator,
     context: Arc<Exclusive<ContextState>>,

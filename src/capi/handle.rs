@@ -13,7 +13,7 @@ const FREED: u64 = 0xdead_dead_dead_dead;
 
 /// A type as C knows it: only its address is ever used. What lies there is a [`Handle`].
 pub trait CType {
-    /// What stands behind the handle.
+    /// The object that the handle points to.
     type Object: Send + Sync;
     /// Differs from type to type.
     const TAG: u64;
@@ -35,7 +35,7 @@ impl<T> Deref for Handle<T> {
     }
 }
 
-/// Moves `object` to the heap, behind a handle the caller owns.
+/// Moves `object` to the heap and returns a handle that the caller owns.
 pub fn into_raw<C: CType>(object: C::Object) -> *mut C {
     Box::into_raw(boxed::<C>(object)).cast::<C>()
 }
@@ -51,7 +51,7 @@ fn boxed<C: CType>(object: C::Object) -> Box<Handle<C::Object>> {
     Box::new(Handle { tag: AtomicU64::new(C::TAG), object })
 }
 
-/// The object behind `ptr`, for as long as the export runs. `arg` names the argument.
+/// The object that `ptr` points to, for as long as the export runs. `arg` names the argument.
 ///
 /// # Safety
 /// `ptr` is NULL or points to a living handle of some type, which stays alive while the export runs.
@@ -74,7 +74,7 @@ pub unsafe fn peek<'a, C: CType>(ptr: *const C) -> Option<&'a Handle<C::Object>>
     (tag.load(SeqCst) == C::TAG).then(|| unsafe { &*ptr.cast::<Handle<C::Object>>() })
 }
 
-/// Frees the object behind `ptr`, if `may_go` agrees. NULL and pointers to something else are left alone.
+/// Frees the object that `ptr` points to, if `may_go` agrees. NULL and pointers to something else are left alone.
 ///
 /// # Safety
 /// As [`borrow`]; and nothing uses `ptr` afterwards.

@@ -23,7 +23,7 @@ pub struct ember_model {
     _private: (),
 }
 
-/// What stands behind an `ember_model`.
+/// The object that an `ember_model` handle points to.
 pub struct ModelObject {
     pub(super) model: Arc<LoadedModel>,
     references: AtomicUsize,
@@ -88,7 +88,7 @@ pub struct ember_model_info {
     pub pad_token: u32,
     /// 1 when the file has a chat template, else 0.
     pub has_chat_template: u32,
-    /// Numbers of a text's vector: n_embd, but in models with dense modules behind the pooling.
+    /// Numbers of a text's vector: n_embd, but in models with dense modules after the pooling.
     pub n_embd_out: u32,
     /// Prompts for texts to be embedded, by their names (ember_embed_options_set_prompt).
     pub n_prompts: u32,

@@ -247,7 +247,7 @@ pub unsafe extern "C" fn ember_model_options_set_isa(
 
 /// Sets which matrices are packed when a model is loaded. Packing changes no result but those of F16 and BF16
 /// weights, by roundings, and of EMBER_PACK_ALWAYS where the instruction set has no products with packed rows. Packed
-/// F16 and BF16 weights are multiplied as 16-bit whole numbers where that is faster (x86-64); with EMBER_PACK_NEVER
+/// F16 and BF16 weights are multiplied as 16-bit integers where that is faster (x86-64); with EMBER_PACK_NEVER
 /// they are multiplied in 32-bit floating point.
 /// - @param options the options to change; not NULL
 /// - @param pack an ember_pack

@@ -24,7 +24,7 @@ impl CType for ember_request {
     const NAME: &'static str = "ember_request";
 }
 
-/// What stands behind an `ember_request`.
+/// The object that an `ember_request` handle points to.
 pub struct RequestState {
     request: Request,
     current: Exclusive<Current>,

@@ -67,7 +67,7 @@ fn may_go(state: &Arc<Exclusive<Sampler>>) -> bool {
 /// `EMBER_SEED_RANDOM`, which cbindgen.toml writes into the header.
 const SEED_RANDOM: u64 = u64::MAX;
 
-/// The seed itself, or one by chance for `EMBER_SEED_RANDOM`: the standard library's source of seeds for hashing.
+/// The seed itself, or a random one for `EMBER_SEED_RANDOM`: the standard library's source of seeds for hashing.
 pub(super) fn effective(seed: u64) -> u64 {
     use std::hash::{BuildHasher, RandomState};
     match seed {
@@ -78,7 +78,7 @@ pub(super) fn effective(seed: u64) -> u64 {
 
 pub(super) fn push(sampler: &Exclusive<Sampler>, stage: Stage) -> Result<()> {
     let mut sampler = sampler.lock("sampler")?;
-    sampler.check_room()?;
+    sampler.check_capacity()?;
     let mut longer = sampler.try_clone()?;
     longer.push(stage)?;
     // What there was only the reserve for must not stay.

@@ -36,7 +36,7 @@ fn to_custom(callback: ember_candidates_callback, user_data: *mut c_void) -> Res
     let user_data = UserData(user_data);
     Ok(Stage::Custom(Custom::new(move |ids, logits| {
         let UserData(user_data) = { user_data };
-        // SAFETY: the host's function with the host's pointer, and arrays of the length that it is told.
+        // SAFETY: the host's function with the host's pointer, and arrays of the length that it is given.
         match host(|| unsafe { callback(ids.as_ptr(), logits.as_mut_ptr(), ids.len(), user_data) }) {
             0 => Ok(()),
             _ => Err(Error::Cancelled("the callback of a sampler's stage ended the call".into())),

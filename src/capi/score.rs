@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-use super::args::{array, fill, handle, needs_room, optional_struct, text};
+use super::args::{array, fill, handle, needs_capacity, optional_struct, text};
 use super::context::ember_context;
 use super::error::ember_error;
 use super::generate_options::{ember_generate_options, options_or_default};
@@ -10,7 +10,7 @@ use super::guard::guard;
 use crate::context::Context;
 use crate::error::{Result, ember_status};
 use crate::generate::score::{Score, ScoreOptions, Scoring, TokenScore};
-use crate::memory::room_for;
+use crate::memory::with_capacity;
 
 /// What a token of a continuation scores. Of fixed size.
 #[allow(non_camel_case_types, reason = "the C name")]
@@ -73,10 +73,10 @@ fn run(
     if n_needed.is_null() {
         return Ok(to_result(&scoring.run(context)?));
     }
-    needs_room!(scoring.n_scored(), scores, capacity, n_needed);
+    needs_capacity!(scoring.n_scored(), scores, capacity, n_needed);
     let score = scoring.run(context)?;
     let of_token = |t: &TokenScore| ember_token_score { token: t.id, logprob: t.logprob, rank: t.rank };
-    let mut list = room_for(score.tokens.len(), "the scores of tokens")?;
+    let mut list = with_capacity(score.tokens.len(), "the scores of tokens")?;
     list.extend(score.tokens.iter().map(of_token));
     fill!(list, scores, capacity, n_needed)?;
     Ok(to_result(&score))

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_void};
 
-use super::args::{UserData, array, handle, needs_room, output, text};
+use super::args::{UserData, array, handle, needs_capacity, output, text};
 use super::context::{ContextState, ember_context};
 use super::error::ember_error;
 use super::guard::{guard, host};
@@ -39,7 +39,7 @@ fn which(sequence: u32) -> Option<u32> {
 fn save(context: &Context, sequence: Option<u32>, place: *mut u8) -> Result<()> {
     let mut at = place;
     context.save_state(sequence, &mut |bytes| {
-        // SAFETY: the caller's buffer has room for all of the state, whose length was asked for under the same lock.
+        // SAFETY: the caller's buffer has space for all of the state, whose length was asked for under the same lock.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), at, bytes.len()) };
         at = at.wrapping_add(bytes.len());
         Ok(())
@@ -213,7 +213,7 @@ pub unsafe extern "C" fn ember_context_state_save(
     guard(err, || {
         let state = handle!(context).lock("context")?;
         let len = state.context.state_len(which(sequence))? as usize;
-        let n_needed = needs_room!(len, buffer, capacity, n_needed);
+        let n_needed = needs_capacity!(len, buffer, capacity, n_needed);
         save(&state.context, which(sequence), buffer)?;
         n_needed.set(len)
     })

@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::generate::{FinishReason, GenerateOptions};
 use crate::sampler::Sampler;
 
-/// What stands behind an `ember_conversation`.
+/// The object that an `ember_conversation` handle points to.
 pub struct Talk {
     conversation: Conversation,
     context: Arc<Exclusive<ContextState>>,

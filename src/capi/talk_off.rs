@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::generate::{FinishReason, GenerateOptions, Usage};
 use crate::sampler::Sampler;
 
-/// What stands behind an `ember_conversation`: nothing ever does.
+/// The type of an `ember_conversation` handle. This build makes none.
 pub struct Talk(std::convert::Infallible);
 
 /// See `conversation::TurnUsage`.

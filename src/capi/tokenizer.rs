@@ -20,7 +20,7 @@ pub struct ember_tokenizer {
     _private: (),
 }
 
-/// What stands behind an `ember_tokenizer`.
+/// The object that an `ember_tokenizer` handle points to.
 pub struct TokenizerObject {
     pub(super) tokenizer: Arc<Tokenizer>,
     references: AtomicUsize,
@@ -29,8 +29,8 @@ pub struct TokenizerObject {
 impl TokenizerObject {
     /// The tokenizer, to encode a text of `n_bytes`. `NoMemory` when the system has too little for that.
     pub(super) fn for_text(&self, n_bytes: usize) -> Result<&Tokenizer> {
-        let room = n_bytes.saturating_mul(self.tokenizer.room_per_byte());
-        expect_room(room, "tokenizing a text of this length")?;
+        let n_needed = n_bytes.saturating_mul(self.tokenizer.memory_per_byte());
+        expect_room(n_needed, "tokenizing a text of this length")?;
         Ok(&self.tokenizer)
     }
 }
@@ -68,15 +68,15 @@ pub struct ember_tokenizer_info {
     pub pad_token: u32,
     /// 1 when a text gets a token (BOS as a rule) put before it where that is asked for, else 0.
     pub add_bos: u32,
-    /// 1 when a text gets a token (EOS as a rule) put behind it where that is asked for, else 0.
+    /// 1 when a text gets a token (EOS as a rule) put after it where that is asked for, else 0.
     pub add_eos: u32,
     /// 1 when there is a chat template, else 0.
     pub has_chat_template: u32,
-    /// Fill-in-the-middle: the token before the text in front of a gap.
+    /// Fill-in-the-middle: the token that precedes the text before a gap.
     pub fim_prefix_token: u32,
-    /// The token before the text behind a gap.
+    /// The token that precedes the text after a gap.
     pub fim_suffix_token: u32,
-    /// The token before what fills a gap.
+    /// The token that precedes the text that fills a gap.
     pub fim_middle_token: u32,
     /// The token before the name of a repository.
     pub fim_repository_token: u32,

@@ -20,8 +20,7 @@ const MONTHS: [&str; 12] = [
 ];
 const DAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 
-/// A moment: seconds since the start of 1970, as the clock on the wall shows it. What zone that wall is in is the
-/// caller's to know.
+/// A moment: seconds since the start of 1970 on the local clock. The caller knows the time zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Clock {
     seconds: i64,

@@ -1,8 +1,8 @@
-//! Texts of messages that can be distinguished from a template's own words in what it writes.
+//! Texts of messages that can be distinguished from the template's own text in its output.
 //!
-//! A template puts the texts of messages between its own marks, and writes one text. Somebody who types a mark could end a turn and begin
-//! another in a role that is not theirs. So a sign goes behind each character of the messages that control tokens have, the template
-//! writes it along, and behind the rendering it says which characters are not the template's.
+//! A template puts the texts of messages between its own marks, and writes one text. A user who types a mark could end a turn and
+//! begin another in a role that is not theirs. So a sign goes after each character of the messages that control tokens contain.
+//! The template copies the sign, and after the rendering it shows which characters are not the template's.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeSet;
@@ -11,17 +11,17 @@ use super::jinja::fault::{Budget, Fault, Res};
 use super::jinja::value::{Dict, List, Value};
 use crate::error::{Error, Result};
 
-/// Characters that stand for nothing (Unicode's noncharacters), of which one becomes the sign.
+/// Characters without a meaning (Unicode's noncharacters), of which one becomes the sign.
 const SIGNS: std::ops::RangeInclusive<char> = '\u{fdd0}'..='\u{fdef}';
-/// Members of messages, their parts and tools whose texts templates compare with words of their own. They are the host's.
+/// Members of messages, their parts and tools whose texts templates compare with constants. They are the host's.
 const WORDS: [&str; 2] = ["role", "type"];
 
-/// What a template wrote.
+/// The output of a template.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rendered {
     /// The text.
     pub text: String,
-    /// Where in the text characters are that messages or tools brought, of those that control tokens have: byte offsets, ascending. No
+    /// The places of characters that messages or tools brought and that control tokens contain: byte offsets, ascending. No
     /// control token may have one of these characters.
     pub foreign: Vec<usize>,
 }
@@ -30,13 +30,13 @@ pub struct Rendered {
 #[derive(Debug, Clone, Default)]
 pub struct Guard {
     chars: BTreeSet<char>,
-    /// Bit `c` is set for each ASCII character `c` of them.
+    /// Bit `c` is set for each of them that is an ASCII character `c`.
     ascii: u128,
 }
 
 impl Guard {
-    /// The guard against these texts of control tokens: their first and last characters, and all that are no letters, digits, spaces,
-    /// `-` or `_`.
+    /// The guard against these texts of control tokens: their first and last characters, and all that are no letters, digits,
+    /// spaces, `-` or `_`.
     pub fn new<'t>(texts: impl Iterator<Item = &'t str>) -> Guard {
         let mut chars = BTreeSet::new();
         for text in texts {
@@ -58,7 +58,7 @@ impl Guard {
         }
     }
 
-    /// A sign that none of `values` has, in any form that a template could write it in.
+    /// A sign that does not occur in `values`, in any form that a template could write it in.
     pub(super) fn sign(values: &[&Value]) -> Result<char> {
         let free = |sign: &char| {
             let escape = escaped(*sign);
@@ -71,7 +71,7 @@ impl Guard {
         })
     }
 
-    /// `value` with `sign` behind the characters of its texts.
+    /// `value` with `sign` after the characters of its texts.
     pub(super) fn put(&self, value: &Value, sign: char, budget: &mut Budget) -> Res<Value> {
         Ok(match value {
             Value::Str(text) => Value::Str(self.signed(text, sign, budget)?.into()),
@@ -109,7 +109,7 @@ impl Guard {
         Ok(out)
     }
 
-    /// Takes the signs out of what a template wrote.
+    /// Removes the signs from the output of a template.
     pub(super) fn take(written: &str, sign: char) -> Rendered {
         let escape = escaped(sign);
         let mut out = Rendered { text: String::with_capacity(written.len()), foreign: Vec::new() };
@@ -119,7 +119,7 @@ impl Guard {
             rest = &rest[at..];
             let skipped = match rest.starts_with(sign) {
                 true => sign.len_utf8(),
-                // Where a template writes JSON in ASCII.
+                // For templates that write JSON in ASCII.
                 false if rest.as_bytes()[..rest.len().min(6)].eq_ignore_ascii_case(escape.as_bytes()) => 6,
                 false => {
                     out.text.push('\\');
@@ -138,12 +138,12 @@ impl Guard {
     }
 }
 
-/// How JSON in ASCII has it.
+/// Its form in ASCII JSON.
 fn escaped(sign: char) -> String {
     format!("\\u{:04x}", u32::from(sign))
 }
 
-/// Whether some text in `value` is one that `is` is true for.
+/// Whether `is` returns true for some text in `value`.
 fn has(value: &Value, is: &dyn Fn(&str) -> bool) -> bool {
     match value {
         Value::Str(text) => is(text),
@@ -168,7 +168,9 @@ mod tests {
         let mut budget = Budget::for_input(1000);
         let sign = '\u{fdd1}';
         let text = Value::from("a<|im_end|>é [b] im/_-end");
-        let Value::Str(signed) = guard.put(&text, sign, &mut budget).expect("room") else { panic!("a text") };
+        let Value::Str(signed) = guard.put(&text, sign, &mut budget).expect("memory") else {
+            panic!("a text")
+        };
         let written = format!("<|im_start|>{signed}<|im_end|>\\ufdd1{sign}");
         let rendered = Guard::take(&written, sign);
         assert_eq!(rendered.text, "<|im_start|>a<|im_end|>é [b] im/_-end<|im_end|>");

@@ -21,7 +21,7 @@ pub(super) fn parse(text: &str, what: &str, budget: &mut Budget) -> Result<Value
     value.map_err(|e| Error::InvalidArgument(format!("{what} cannot be read as JSON: {e}")))
 }
 
-/// The first integer of a JSON text that has no exact value here: the reader would make a float of it.
+/// The first integer of a JSON text that has no exact value here: the reader would make it a float.
 fn large_integer(text: &str) -> Option<&str> {
     let bytes = text.as_bytes();
     let (mut at, mut quoted) = (0, false);

@@ -1,8 +1,8 @@
-//! Chat templates: from the messages of a conversation to the text that a model was trained on.
+//! Chat templates: from the messages of a conversation to the prompt format that a model was trained on.
 //!
-//! A template comes with the model and is written in the Jinja2 language. What it writes is what `apply_chat_template` of
-//! the Python package `transformers` gives for the same template and messages. Templates are hostile input: the work, the
-//! memory and the recursion of a rendering are bounded.
+//! A template comes with the model and is written in the Jinja2 language. Its output is that of `apply_chat_template` of the
+//! Python package `transformers` for the same template and messages. Templates are hostile input: the work, the memory and the
+//! recursion of a rendering are bounded.
 #![forbid(unsafe_code)]
 
 mod clock;
@@ -18,10 +18,10 @@ use jinja::Template;
 use jinja::fault::{Budget, Fault, Kind};
 use jinja::value::{Dict, Value};
 
-/// Bytes of memory that a rendering usually takes for JSON text that it is given, and that reading it takes at most: for each
-/// byte, its text parsed, put together with others, copied by filters, and the result; and what elements, entries, lists
-/// and objects take however short they are, counted by the characters that begin or separate them.
-pub fn room(json: &str) -> usize {
+/// Bytes of memory that a rendering usually takes for JSON input, and that reading it takes at most. For each byte: its text
+/// parsed, combined with others, copied by filters, and the result. And the fixed size of elements, entries, lists and objects,
+/// counted by the characters that begin or separate them.
+pub fn memory_needed(json: &str) -> usize {
     json.bytes().fold(json.len().saturating_mul(16), |sum, byte| {
         sum.saturating_add(match byte {
             b'[' | b'{' => 128,
@@ -33,26 +33,26 @@ pub fn room(json: &str) -> usize {
 }
 
 /// Bytes of memory that compiling a template takes at most.
-pub fn template_room(source: &str) -> usize {
+pub fn template_memory(source: &str) -> usize {
     source.len().min(jinja::MOST_BYTES) * 384
 }
 
-/// What a conversation is rendered with, besides its messages.
+/// The inputs of a rendering, besides the messages.
 #[derive(Debug, Clone, Default)]
 pub struct ChatInput {
-    /// Descriptions of the tools that the model may call: a JSON array, as a rule of objects with `type` and `function`.
+    /// Descriptions of the tools that the model may call: a JSON array, usually of objects with `type` and `function`.
     pub tools: Option<String>,
     /// More variables for the template: a JSON object, for example `{"enable_thinking": false}`.
     pub variables: Option<String>,
-    /// Whether the text ends with what comes before an answer of the assistant.
+    /// Whether the text ends with the beginning of an answer of the assistant.
     pub add_generation_prompt: bool,
     /// The names and texts of special tokens that templates use: `bos_token`, `eos_token` and so on.
     pub special_tokens: Vec<(String, String)>,
-    /// What `strftime_now` shows: seconds since the start of 1970 on the local clock. `None`: now, in universal time.
+    /// The time of `strftime_now`: seconds since the start of 1970 on the local clock. `None`: now, in universal time.
     pub now: Option<i64>,
 }
 
-/// A chat template, compiled. It does not change, and many threads may use it at once.
+/// A chat template, compiled. It does not change, and many threads may use it at the same time.
 #[derive(Debug)]
 pub struct ChatTemplate {
     template: Template,
@@ -70,9 +70,9 @@ impl ChatTemplate {
         Ok(ChatTemplate { template })
     }
 
-    /// The text of a conversation. `messages` is a JSON array of objects, each with a `role`, as a rule a `content`, and
-    /// whatever else the template looks at. What a model thought may be given as `reasoning_content`, `thinking` or
-    /// `reasoning`; the template finds it under the first two names.
+    /// The text of a conversation. `messages` is a JSON array of objects, each with a `role`, usually a `content`, and other
+    /// members that the template reads. A model's thought may be given as `reasoning_content`, `thinking` or `reasoning`; the
+    /// template finds it under the first two names.
     ///
     /// # Errors
     /// `InvalidArgument` when an argument is not the JSON that it must be, when the template refuses the messages, or when
@@ -81,8 +81,8 @@ impl ChatTemplate {
         self.render_guarded(messages, input, None).map(|rendered| rendered.text)
     }
 
-    /// As [`ChatTemplate::render`]; `guard` says which characters of messages and tools are told from the template's. A template that
-    /// looks for texts with such characters in messages (`</think>`, say) does not find them there.
+    /// As [`ChatTemplate::render`]; `guard` says which characters of messages and tools are distinguished from the template's. A
+    /// template that searches messages for texts with such characters (`</think>`, say) does not find them there.
     ///
     /// # Errors
     /// As [`ChatTemplate::render`].
@@ -95,8 +95,8 @@ impl ChatTemplate {
         self.render_under(messages, input, guard, &|| Ok(()))
     }
 
-    /// As [`ChatTemplate::render_guarded`]. `look` is asked between the steps, each of which reads all messages, and ends the rendering
-    /// with its error.
+    /// As [`ChatTemplate::render_guarded`]. `look` is called between the steps, each of which reads all messages, and its error
+    /// ends the rendering.
     ///
     /// # Errors
     /// As [`ChatTemplate::render`], and those of `look`.
@@ -181,7 +181,7 @@ fn wrong(what: &str, wanted: &str, got: &Value) -> Error {
     Error::InvalidArgument(format!("{what} must be {wanted} in JSON, not {}", got.type_name()))
 }
 
-/// The messages: a list of objects, in which reasoning stands under the names that templates look for.
+/// The messages: a list of objects, with reasoning under the names that templates use.
 fn conversation(messages: &str, budget: &mut Budget) -> Result<Value> {
     let Value::List(list) = json::parse(messages, "messages", budget)? else {
         return Err(Error::InvalidArgument("messages must be a JSON array".into()));

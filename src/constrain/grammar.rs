@@ -1,4 +1,4 @@
-//! From what the text has to be to a matcher at its beginning.
+//! From a grammar to a matcher at its beginning.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -13,11 +13,11 @@ use super::schema;
 use super::vocabulary::Vocabulary;
 use crate::error::{Error, Result, quoted};
 
-/// Most characters of an error of `llguidance` that are told.
+/// Most characters of an error of `llguidance` that are passed on.
 const MAX_SENTENCE: usize = 300;
 
 impl Grammar<'_> {
-    /// What it is called in error sentences.
+    /// Its name in error sentences.
     fn name(&self) -> &'static str {
         match self {
             Grammar::JsonSchema(_) => "the JSON schema",
@@ -36,7 +36,7 @@ impl Grammar<'_> {
         }
     }
 
-    /// The bytes that its texts may need: those of what it was written with, and all of printable ASCII but for choices.
+    /// The bytes that its texts may need: those in its source, and, except for choices, all printable ASCII.
     fn needs(&self) -> impl Iterator<Item = u8> {
         let texts: &[&str] = match self {
             Grammar::JsonSchema(text) | Grammar::Regex(text) | Grammar::Lark(text) => &[text],
@@ -54,7 +54,7 @@ impl Grammar<'_> {
     }
 }
 
-/// Looks at what costs nothing to look at.
+/// Does the cheap checks.
 pub(super) fn check(
     grammar: &Grammar<'_>,
     options: &ConstraintOptions,
@@ -152,7 +152,7 @@ pub(super) fn compile(
     }
 }
 
-/// What `llguidance` says of a grammar, as an error.
+/// An error of `llguidance` about a grammar.
 fn refusal(name: &str, error: &anyhow::Error) -> Error {
     let text = sentence(error);
     let is_missing = [
@@ -176,7 +176,7 @@ fn refusal(name: &str, error: &anyhow::Error) -> Error {
 /// An error of `llguidance` as one line.
 pub(super) fn sentence(error: &anyhow::Error) -> String {
     let text = error.to_string();
-    // A defect of theirs comes with a trace of calls.
+    // Their internal errors come with a backtrace.
     let text = text.split("<backtrace>").next().unwrap_or_default();
     let text = one_line(text.split("<non-verbose/>").next().unwrap_or_default());
     match text.strip_prefix("panic: ") {
@@ -197,7 +197,7 @@ fn one_line(text: &str) -> String {
 fn can_end(grammar: &CGrammar) -> bool {
     let mut symbols: Vec<CSymIdx> = vec![grammar.start()];
     let mut places = BTreeMap::from([(grammar.start().as_index(), 0)]);
-    // Of each rule its symbol, and how many of its parts may have no end; of each symbol the rules that it is a part of.
+    // For each rule its symbol, and how many of its parts may have no end; for each symbol the rules that contain it.
     let mut rules: Vec<(usize, usize)> = Vec::new();
     let mut uses: Vec<Vec<usize>> = vec![Vec::new()];
     let mut settled = Vec::new();

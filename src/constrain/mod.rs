@@ -2,22 +2,22 @@
 //!
 //! A [`Vocabulary`] is a model's tokens as a trie of bytes, made once for a model. A [`Constraint`] is a grammar compiled for
 //! it, which does not change. A [`Run`] is one text under way that follows it: its [`Mask`] says which tokens may be next, and
-//! [`Run::accept`] tells it which one was. A constraint may begin behind a [`Trigger`].
+//! [`Run::accept`] tells it which one was. A constraint may begin after a [`Trigger`].
 //!
-//! The grammars, and the walk through the trie, are those of the crate `llguidance`. Here is what it leaves open: where the
-//! tokens' bytes come from, what ends a text, triggers, limits, and what cannot be met. Without the feature `constraints`
-//! `off.rs` stands in this place.
+//! The grammars, and the walk through the trie, are those of the crate `llguidance`. This module adds what it leaves open: where
+//! the tokens' bytes come from, what ends a text, triggers, limits, and which grammars no text meets. Without the feature
+//! `constraints` `off.rs` takes its place.
 //!
 //! - A [`Run`] has lexer states of its own. One text never changes another's limits, threads never wait for each other, and a fork finds no
 //!   lock held.
 //! - A generation's constraint comes before all stages of the sampler. As a stage it stands where it was added.
-//! - Tokens that end a text, and tokens without text, begin with a byte in the trie that no text has. So they are allowed only where the
-//!   grammar ends. Of tokens with the same bytes the trie knows one, and the mask allows the others with it.
-//! - Forced text is tokenized as the tokenizer does it, where that stands for the very bytes. A generation runs forced tokens ahead like draft
-//!   tokens. An engine reports them immediately and runs them in its next batch.
-//! - While a trigger is awaited, tokens that complete it and go on with text that the grammar forbids are denied.
-//! - What must fail fails when the constraint is made: warnings of `llguidance` are errors, a grammar must derive a finite text, and
-//!   bytes that it may need must be tokens. Bounds count steps, not time, so they mean the same on every machine.
+//! - Tokens that end a text, and tokens without text, begin in the trie with a byte that no text has. So they are allowed only
+//! where the grammar ends. Of tokens with the same bytes the trie has one, and the mask allows the others with it.
+//! - Forced text is tokenized by the tokenizer, where that gives exactly these bytes. A generation runs forced tokens ahead like
+//! draft tokens. An engine reports them immediately and runs them in its next batch.
+//! - While a trigger is awaited, tokens that complete it and continue with text that the grammar forbids are denied.
+//! - All failures come when the constraint is made: warnings of `llguidance` are errors, a grammar must derive a finite text, and
+//! bytes that it may need must be tokens. Bounds count steps, not time, so they are the same on every machine.
 #![forbid(unsafe_code)]
 
 mod grammar;
@@ -34,7 +34,7 @@ use std::sync::Arc;
 use llguidance::Matcher;
 
 use crate::error::{Error, Result};
-use crate::memory::room_for;
+use crate::memory::with_capacity;
 use crate::threads;
 pub use options::{ConstraintOptions, Grammar, Limits, Trigger};
 pub use run::{Mask, Progress, Run};
@@ -46,17 +46,17 @@ pub use vocabulary::Vocabulary;
 #[derive(Clone)]
 pub struct Constraint(Arc<Compiled>);
 
-/// What a [`Constraint`] is.
+/// The content of a [`Constraint`].
 struct Compiled {
     vocabulary: Arc<Vocabulary>,
-    /// At the beginning of the grammar. Runs are copies of it.
+    /// The matcher at the beginning of the grammar. Runs are copies of it.
     start: Matcher,
-    /// `None`: it begins with the first token.
+    /// Triggers; `None`: it begins with the first token.
     watch: Option<Watch>,
-    /// Whether text is free again behind the end of the grammar.
+    /// Whether text is free again after the end of the grammar.
     repeat: bool,
     most_parts: usize,
-    /// Whether a text may not end before it begins.
+    /// Whether a text may not end before the constraint begins.
     must_begin: bool,
 }
 
@@ -64,15 +64,15 @@ impl Constraint {
     /// Compiles `grammar` for the tokens of `vocabulary`.
     ///
     /// # Errors
-    /// `InvalidArgument` for a grammar that is malformed, larger than its limits or impossible to meet, and for triggers that
-    /// are empty or do not exist; `Unsupported`, by name, for what the grammar has and Ember has not, and for a vocabulary that
-    /// cannot spell it or has no token that ends a text; `NoMemory`.
+    /// `InvalidArgument` for a grammar that is malformed, larger than its limits or impossible to meet, and for triggers that are
+    /// empty or do not exist; `Unsupported`, by name, for features that Ember does not have, and for a vocabulary that cannot
+    /// spell it or has no token that ends a text; `NoMemory`.
     pub fn new(
         vocabulary: &Arc<Vocabulary>,
         grammar: Grammar<'_>,
         options: &ConstraintOptions,
     ) -> Result<Constraint> {
-        // What lies in each other in a grammar takes some kilobytes of the stack for each level.
+        // Each level of nesting in a grammar takes some kilobytes of the stack.
         let start = threads::apart(|| {
             check_thread()?;
             grammar::check(&grammar, options, vocabulary)?;
@@ -89,12 +89,12 @@ impl Constraint {
         })))
     }
 
-    /// A text that is to follow it, from its beginning.
+    /// A text under the constraint, at its beginning.
     pub fn start(&self) -> Run {
         Run::new(self.clone())
     }
 
-    /// The tokens that it was compiled for.
+    /// The vocabulary that it was compiled for.
     pub fn vocabulary(&self) -> &Arc<Vocabulary> {
         &self.0.vocabulary
     }
@@ -109,15 +109,15 @@ impl Constraint {
 }
 
 thread_local! {
-    /// Whether this thread has what `llguidance` keeps for it.
+    /// Whether this thread has the state that `llguidance` keeps for it.
     static IS_READY: Cell<bool> = const { Cell::new(false) };
 }
 
-/// `NoMemory` where the system has none for this thread's first work with constraints: `llguidance` has a variable of each thread, and
-/// the C library ends the process when there is no memory to remember that.
+/// `NoMemory` where the system has no memory for this thread's first work with constraints: `llguidance` has a thread-local
+/// variable, and the C library ends the process when it cannot register that.
 fn check_thread() -> Result<()> {
     if !IS_READY.get() {
-        room_for::<u8>(1 << 16, "what constraints keep for a thread")?;
+        with_capacity::<u8>(1 << 16, "what constraints keep for a thread")?;
         IS_READY.set(true);
     }
     Ok(())

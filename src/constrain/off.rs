@@ -51,7 +51,7 @@ impl Vocabulary {
     }
 }
 
-/// Nothing is one of these. Types that hold one cannot be made, which only this file knows: code elsewhere is compiled as ever.
+/// An empty type. Types that hold one cannot be made, which only this file knows: other code is compiled as ever.
 #[derive(Debug, Clone, PartialEq)]
 enum Never {}
 
@@ -99,7 +99,7 @@ pub enum Progress {
 }
 
 impl Progress {
-    /// Of no text there is none.
+    /// No texts, no progress.
     pub fn of<'a>(_: impl IntoIterator<Item = &'a mut Run>) -> Option<Progress> {
         None
     }

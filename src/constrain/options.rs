@@ -1,32 +1,32 @@
-//! What a constraint is made of.
+//! The options of a constraint.
 #![forbid(unsafe_code)]
 
-/// What the text has to be.
+/// What the text must be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grammar<'a> {
-    /// JSON that a JSON Schema describes, which is given as JSON itself.
+    /// JSON that matches a JSON Schema, which is itself JSON.
     JsonSchema(&'a str),
     /// Any JSON object.
     JsonObject,
-    /// What a regular expression matches as a whole, in the syntax of the crate `regex`, without look-around.
+    /// A text that a regular expression matches as a whole, in the syntax of the crate `regex`, without look-around.
     Regex(&'a str),
-    /// What a context-free grammar derives, in the variant of Lark's syntax that `llguidance` defines.
+    /// A text that a context-free grammar derives, in `llguidance`'s variant of Lark's syntax.
     Lark(&'a str),
     /// One of these texts.
     Choices(&'a [&'a str]),
 }
 
-/// Behind what a constraint begins.
+/// What begins a constraint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trigger {
     /// A token.
     Token(u32),
-    /// A text, however it is cut into tokens; that of control tokens counts. What follows in its last token is the beginning of
-    /// what the grammar describes.
+    /// A text, however it is cut into tokens; the text of control tokens counts. The rest of its last token is the beginning of
+    /// the constrained text.
     Text(String),
 }
 
-/// Bounds on the work and the memory that a constraint takes. Where one is reached, a call ends with an error that names it.
+/// Bounds on the work and the memory of a constraint. A call that reaches one ends with an error that names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Most bytes of the schema, the expression, the grammar, or all choices together.
@@ -63,19 +63,19 @@ pub(super) const MAX_TRIGGERS: usize = 16;
 /// Most characters of white space between two parts of JSON.
 pub(super) const MAX_WHITESPACE: usize = 256;
 
-/// How a constraint is made.
+/// The options of a constraint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConstraintOptions {
-    /// It begins behind the first of these that is generated, and text is free until then; none: with the first token.
+    /// It begins after the first of these that is generated, and text is free until then; empty: with the first token.
     pub triggers: Vec<Trigger>,
-    /// Behind the end of the grammar text is free again until the next trigger, and again under the constraint behind that;
-    /// otherwise the text ends.
+    /// After the end of the grammar text is free until the next trigger, and under the constraint again after it; otherwise the
+    /// text ends.
     pub repeat: bool,
-    /// How often it may begin, where it repeats: then no token may complete a trigger any more. 0: without end.
+    /// How many times it may begin, where it repeats: after that no token may complete a trigger. 0: no limit.
     pub most_parts: usize,
     /// Texts that are not generated while it waits, however they are cut into tokens.
     pub never: Vec<String>,
-    /// Whether a text may not end before it begins.
+    /// Whether a text may not end before the constraint begins.
     pub must_begin: bool,
     /// Most characters of white space between two parts of JSON, at most 256; 0: none.
     pub whitespace: usize,

@@ -11,19 +11,19 @@ use super::grammar::sentence;
 use super::trigger::Seen;
 use crate::error::{Error, Result, quoted};
 
-/// How far a text is.
+/// The progress of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// No trigger came yet, so nothing of it is under the constraint; also behind the end of a part, where that may repeat.
+    /// No trigger has come, so none of the text is under the constraint; also between constrained parts, where they may repeat.
     Waiting,
-    /// The grammar asks for more.
+    /// The grammar needs more text.
     Unfinished,
-    /// The text is what the grammar describes; perhaps more may follow.
+    /// The text matches the grammar; perhaps more may follow.
     Complete,
 }
 
 impl Progress {
-    /// Of several texts that of the one which is furthest from its end; `None` for no text.
+    /// The progress of the text that is furthest from its end; `None` for no text.
     pub fn of<'a>(runs: impl IntoIterator<Item = &'a mut Run>) -> Option<Progress> {
         runs.into_iter().map(Run::progress).min_by_key(|progress| match progress {
             Progress::Unfinished => 0,
@@ -44,7 +44,7 @@ pub enum Mask<'a> {
     Allow(&'a [u32]),
 }
 
-/// Where a text stands.
+/// Where a text is.
 enum State {
     /// Before a trigger; the end of the text so far.
     Waiting(Vec<u8>),
@@ -52,18 +52,18 @@ enum State {
     Within(Box<Matcher>),
 }
 
-/// A text under way. Clones go on apart from each other.
+/// A text under way. Clones continue independently.
 pub struct Run {
     constraint: Constraint,
     state: State,
-    /// What went wrong; nothing goes on then.
+    /// An error, after which nothing continues.
     error: Option<Error>,
-    /// Room for a mask.
+    /// A buffer for a mask.
     allowed: Option<SimpleVob>,
     denied: Vec<u32>,
     /// Tokens accepted since the beginning.
     n_taken: usize,
-    /// How often a trigger came.
+    /// How many triggers have come.
     n_parts: usize,
 }
 
@@ -80,7 +80,7 @@ impl Run {
         }
     }
 
-    /// The constraint that is followed.
+    /// Its constraint.
     pub fn constraint(&self) -> &Constraint {
         &self.constraint
     }
@@ -92,16 +92,16 @@ impl Run {
         (self.n_taken, self.n_parts) = (0, 0);
     }
 
-    /// Whether it stands where it began.
+    /// Whether it is at its beginning.
     pub fn is_fresh(&self) -> bool {
         self.n_taken == 0 && self.error.is_none()
     }
 
-    /// Which tokens may be next: at least one, as far as the constraint is concerned. Behind the end of the grammar the tokens that end
-    /// a text, and only there.
+    /// Which tokens may be next: at least one, as far as the constraint is concerned. The tokens that end a text are allowed
+    /// after the end of the grammar, and only there.
     ///
     /// # Errors
-    /// `InvalidArgument` where a token was accepted that does not fit, or a limit was reached; `NoMemory`.
+    /// `InvalidArgument` where an accepted token does not fit, or a limit was reached; `NoMemory`.
     pub fn mask(&mut self) -> Result<Mask<'_>> {
         self.check()?;
         super::check_thread()?;
@@ -138,7 +138,7 @@ impl Run {
         }
     }
 
-    /// The token `id` was generated. If it does not fit, [`Run::mask`] says so.
+    /// Token `id` was generated. If it does not fit, [`Run::mask`] returns the error.
     pub fn accept(&mut self, id: u32) {
         if self.error.is_some() {
             return;
@@ -174,7 +174,7 @@ impl Run {
         }
     }
 
-    /// The tokens that follow whatever is sampled, up to `most`: perhaps none.
+    /// The tokens that follow in any case, up to `most`: perhaps none.
     pub fn forced(&mut self, most: usize) -> Vec<u32> {
         match &mut self.state {
             State::Within(matcher) if most > 0 && self.error.is_none() && !matcher.is_stopped() => {
@@ -202,7 +202,7 @@ impl Run {
         }
     }
 
-    /// How far the text is.
+    /// The progress of the text.
     pub fn progress(&mut self) -> Progress {
         match &mut self.state {
             State::Waiting(_) => Progress::Waiting,

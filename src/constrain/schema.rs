@@ -1,4 +1,4 @@
-//! JSON schemas: what is looked at before `llguidance` compiles them.
+//! JSON schemas: checks and changes before `llguidance` compiles them.
 #![forbid(unsafe_code)]
 
 use llguidance::JsonCompileOptions;
@@ -8,18 +8,17 @@ use super::options::ConstraintOptions;
 use crate::error::{Error, Result};
 use crate::gguf::json;
 
-/// A key that `llguidance` takes options from.
+/// The key of `llguidance`'s options.
 const OPTIONS: &str = "x-guidance";
-/// Most members of lists that take time by their square.
+/// Most members of lists whose compilation takes quadratic time.
 const MOST: [(&str, usize); 3] = [("oneOf", 256), ("patternProperties", 64), ("allOf", 256)];
 /// Keywords whose values are no schemas.
 const VALUES: [&str; 4] = ["const", "default", "enum", "examples"];
 
-/// A JSON schema as a tree in the form that `%json` takes in a grammar: with the options of its compilation under the key
-/// `x-guidance`.
+/// A JSON schema as a tree in the form that `%json` takes in a grammar, with its options under the key `x-guidance`.
 ///
 /// # Errors
-/// `InvalidArgument` for what is no schema, or too large; `Unsupported` for what is no keyword of JSON Schema.
+/// `InvalidArgument` for text that is no schema, or too large; `Unsupported` for unknown keywords.
 pub fn read(text: &str, options: &ConstraintOptions) -> Result<Value> {
     let schema = json::tree(text.as_bytes())
         .map_err(|e| Error::InvalidArgument(format!("the JSON schema is no JSON: {e}")))?;
@@ -64,7 +63,7 @@ fn to_options(options: &ConstraintOptions) -> JsonCompileOptions {
     }
 }
 
-/// `InvalidArgument` for what would take too long.
+/// `InvalidArgument` for schemas that would take too long.
 fn check(schema: &Value) -> Result<()> {
     let mut rest = vec![schema];
     while let Some(value) = rest.pop() {
@@ -87,7 +86,7 @@ fn check(schema: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Whether references may mean something else than a place below the root.
+/// Whether references may mean something other than a place below the root.
 fn has_identifiers(schema: &Value) -> bool {
     let mut rest = vec![schema];
     while let Some(value) = rest.pop() {
@@ -105,8 +104,8 @@ fn has_identifiers(schema: &Value) -> bool {
     false
 }
 
-/// Puts what they mean in place of the references that are parts of `oneOf`: only of what is there can `llguidance` tell that the parts exclude
-/// each other. References within stay what they are.
+/// Replaces references that are parts of `oneOf` by their targets: only then can `llguidance` see that the parts exclude each
+/// other. References within the targets stay.
 fn resolve_exclusive(schema: &mut Value, root: &Value) {
     match schema {
         Value::Array(list) => list.iter_mut().for_each(|item| resolve_exclusive(item, root)),
@@ -127,28 +126,28 @@ fn resolve_exclusive(schema: &mut Value, root: &Value) {
     }
 }
 
-/// What a schema that is nothing but a reference into `root` stands for.
+/// The target of a schema that is only a reference into `root`.
 fn target<'a>(schema: &Value, root: &'a Value) -> Option<&'a Value> {
     let members = schema.as_object().filter(|members| members.len() == 1)?;
     let pointer = members.get("$ref")?.as_str()?.strip_prefix('#')?;
-    // What is written with percent signs is left to the compiler.
+    // References with percent signs are left to the compiler.
     let target = root.pointer(pointer).filter(|_| !pointer.is_empty() && !pointer.contains('%'))?;
     target.is_object().then_some(target)
 }
 
-/// A day that there is: 30 and 31 days of months, and the 29th of February in leap years from the year 1 on.
+/// An existing day: 30 and 31 days of months, and the 29th of February in leap years from the year 1 on.
 const DATE: &str = concat!(
     "(?:(?:[0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000)-",
     "(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))",
     "|(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)-02-29)"
 );
-/// A time of day with its distance from UTC, without leap seconds, which there are at few times only.
+/// A time of day with its distance from UTC, without leap seconds, which exist at few times only.
 const TIME: &str = concat!(
     r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,9})?",
     "(?:[zZ]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
 );
 
-/// The expression of a format that `llguidance` has with days and times that there are not.
+/// The expression of a format for which `llguidance` allows days and times that do not exist.
 fn exact(format: &str) -> Option<String> {
     match format {
         "date" => Some(format!("^{DATE}$")),
@@ -158,7 +157,7 @@ fn exact(format: &str) -> Option<String> {
     }
 }
 
-/// The expression, in the syntax of the crate `regex`, of the texts of a format of JSON Schema, where Ember has one.
+/// The expression, in the syntax of the crate `regex`, of a format of JSON Schema, where Ember has one.
 pub fn expression(format: &str) -> Option<String> {
     let label = "[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?";
     let number = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])";
@@ -177,7 +176,7 @@ pub fn expression(format: &str) -> Option<String> {
             let h = "[0-9a-fA-F]{1,4}";
             format!("(?:(?:{h}:){{7}}{h}|(?:{h}:){{1,7}}:|(?:{h}:){{1,6}}:{h}|:(?::{h}){{1,7}}|::)")
         }
-        // Those with a host.
+        // URIs with a host.
         "uri" => {
             let text = r"(?:[a-zA-Z0-9._~!$&'()*+,;=:@-]|%[0-9a-fA-F]{2})*";
             format!(
@@ -194,7 +193,7 @@ pub fn expression(format: &str) -> Option<String> {
     })
 }
 
-/// Puts expressions in place of some formats.
+/// Replaces some formats by expressions.
 fn make_exact(schema: &mut Value) {
     match schema {
         Value::Array(list) => list.iter_mut().for_each(make_exact),

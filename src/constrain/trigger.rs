@@ -1,4 +1,4 @@
-//! What a constraint waits for.
+//! The triggers of a constraint.
 #![forbid(unsafe_code)]
 
 use std::sync::OnceLock;
@@ -13,17 +13,17 @@ use crate::error::{Error, Result};
 pub(super) struct Watch {
     tokens: Vec<u32>,
     texts: Vec<Text>,
-    /// Texts that may not come.
+    /// Texts that must not be generated.
     never: Vec<Text>,
     /// Length of the longest text.
     longest: usize,
 }
 
-/// A text that is waited for.
+/// An awaited text.
 struct Text {
     text: Vec<u8>,
-    /// For each length of its beginning that the text so far may end with: the tokens that would complete it and go on with
-    /// what the grammar does not allow. Found when they are first asked for.
+    /// For each length of its beginning at the end of the text so far: the tokens that would complete it and continue with text
+    /// that the grammar does not allow. Computed when they are first asked for.
     denied: Vec<OnceLock<Vec<u32>>>,
     /// The same for all tokens that would complete it.
     complete: Vec<OnceLock<Vec<u32>>>,
@@ -35,7 +35,7 @@ impl Text {
         Text { text: text.as_bytes().to_vec(), denied: lists(), complete: lists() }
     }
 
-    /// Appends the tokens that would complete it behind `tail`.
+    /// Appends the tokens that would complete it after `tail`.
     fn completed_by(&self, tail: &[u8], vocabulary: &Vocabulary, ids: &mut Vec<u32>) {
         for (n, list) in self.complete.iter().enumerate().filter(|(n, _)| tail.ends_with(&self.text[..*n])) {
             ids.extend(list.get_or_init(|| complete(&self.text, n, vocabulary)));
@@ -43,7 +43,7 @@ impl Text {
     }
 }
 
-/// What a token came to.
+/// The effect of a token.
 pub(super) enum Seen {
     /// Nothing.
     Nothing,
@@ -110,14 +110,14 @@ impl Watch {
         Ok((!triggers.is_empty()).then_some(watch))
     }
 
-    /// Takes a token that was generated. `tail` is the end of the text so far, as much of it as is looked at.
+    /// Takes a generated token. `tail` is the end of the text so far, as much as triggers need.
     pub(super) fn take(&self, id: u32, vocabulary: &Vocabulary, tail: &mut Vec<u8>) -> Seen {
         if self.tokens.contains(&id) {
             return Seen::Trigger(Vec::new());
         }
         let n_old = tail.len();
         tail.extend_from_slice(vocabulary.tokenizer().token_bytes(id).unwrap_or_default());
-        // The trigger that is complete first counts, of those complete at once the longest, which leave the same rest.
+        // The trigger that is complete first counts; of those complete at the same byte, the longest. They leave the same rest.
         let found =
             (n_old + 1..=tail.len()).find(|&end| self.texts.iter().any(|t| tail[..end].ends_with(&t.text)));
         if let Some(end) = found {
@@ -127,7 +127,7 @@ impl Watch {
         Seen::Nothing
     }
 
-    /// Gives the tokens that may not be next, in ascending order: each would be a trigger.
+    /// Adds the tokens that may not be next, in ascending order: each would complete a trigger.
     pub(super) fn deny_all(&self, tail: &[u8], vocabulary: &Vocabulary, denied: &mut Vec<u32>) {
         denied.clear();
         denied.extend(&self.tokens);
@@ -138,8 +138,8 @@ impl Watch {
         denied.dedup();
     }
 
-    /// Gives the tokens that may not be next, in ascending order: each would be a trigger with a rest that `start`, the beginning of the
-    /// grammar, does not allow.
+    /// Adds the tokens that may not be next, in ascending order: each would complete a trigger with a rest that `start`, the
+    /// beginning of the grammar, does not allow.
     pub(super) fn deny(&self, tail: &[u8], start: &Matcher, vocabulary: &Vocabulary, denied: &mut Vec<u32>) {
         denied.clear();
         for text in &self.texts {
@@ -154,7 +154,7 @@ impl Watch {
     }
 }
 
-/// Tokens that complete `text`, of which `n` bytes are there.
+/// Tokens that complete `text`, whose first `n` bytes are there.
 fn complete(text: &[u8], n: usize, vocabulary: &Vocabulary) -> Vec<u32> {
     let completes = |id: &u32| {
         let bytes = vocabulary.tokenizer().token_bytes(*id).unwrap_or_default();
@@ -166,7 +166,7 @@ fn complete(text: &[u8], n: usize, vocabulary: &Vocabulary) -> Vec<u32> {
     (0..vocabulary.len() as u32).filter(completes).collect()
 }
 
-/// Tokens that complete `text`, of which `n` bytes are there, and whose rest does not fit the grammar.
+/// Tokens that complete `text`, whose first `n` bytes are there, and whose rest does not fit the grammar.
 fn unfit(text: &[u8], n: usize, start: &Matcher, vocabulary: &Vocabulary) -> Vec<u32> {
     let lacking = &text[n..];
     let mut matcher: Option<Matcher> = None;
@@ -186,7 +186,7 @@ fn unfit(text: &[u8], n: usize, start: &Matcher, vocabulary: &Vocabulary) -> Vec
     list
 }
 
-/// Whether what `matcher` stands before may begin with these bytes.
+/// Whether the text at `matcher` may begin with these bytes.
 fn fits(bytes: &[u8], matcher: &mut Matcher, vocabulary: &Vocabulary) -> bool {
     let ids = vocabulary.spell(bytes);
     ids.is_some_and(|ids| matcher.validate_tokens(&ids).is_ok_and(|n| n == ids.len()))

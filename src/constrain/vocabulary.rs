@@ -12,28 +12,28 @@ use crate::error::{Error, Result};
 use crate::memory::expect_room;
 use crate::tokenizer::Tokenizer;
 
-/// Longest token that a constraint allows; the trie has room for no more. (GLM-4 has one of 1024 spaces.)
+/// Longest token that a constraint allows; the trie holds no longer ones. (GLM-4 has one of 1024 spaces.)
 const MAX_TOKEN: usize = 1000;
 /// Most nodes of a trie.
 const MAX_NODES: usize = (1 << 22) - 2;
 /// Most tokens of a trie.
 const MAX_TOKENS: usize = (1 << 24) - 2;
 
-/// The tokens of a model, arranged for constraints. Made once for a model, and shared.
+/// The tokens of a model in the form that constraints need. Made once for a model, and shared.
 pub struct Vocabulary {
     tokenizer: Arc<Tokenizer>,
     env: TokEnv,
     factory: ParserFactory,
-    /// Tokens with the bytes of another one, and that one. The trie knows the latter alone.
+    /// Tokens with the same bytes as another one, and that one. The trie has only the latter.
     doubles: Vec<(u32, u32)>,
     /// The tokens that end a text.
     ends: Vec<u32>,
-    /// Which bytes are tokens.
+    /// For each byte whether it is a token.
     bytes: [bool; 256],
     size: usize,
 }
 
-/// What `llguidance` asks for tokens.
+/// The tokens and the tokenizer for `llguidance`.
 struct Env {
     trie: TokTrie,
     tokenizer: Arc<Tokenizer>,
@@ -45,7 +45,7 @@ impl TokenizerEnv for Env {
         &self.trie
     }
 
-    /// The tokens that the tokenizer gives for a text, where they stand for its very bytes; otherwise the longest ones.
+    /// The tokens that the tokenizer gives for a text, where they stand for exactly its bytes; otherwise the longest ones.
     fn tokenize_bytes(&self, bytes: &[u8]) -> Vec<TokenId> {
         let text = std::str::from_utf8(bytes).ok();
         let ids = text.and_then(|text| self.tokenizer.encode_inside(text).ok());
@@ -59,14 +59,14 @@ impl TokenizerEnv for Env {
     }
 }
 
-/// What the trie is told that a token stands for.
+/// The bytes that the trie has for a token.
 fn word(tokenizer: &Tokenizer, id: u32) -> &[u8] {
     let bytes = tokenizer.token_bytes(id).unwrap_or_default();
     if bytes.len() > MAX_TOKEN { &[] } else { bytes }
 }
 
 impl Vocabulary {
-    /// Arranges the tokens of `tokenizer`: a few hundred milliseconds for large vocabularies.
+    /// Builds the trie of `tokenizer`'s tokens: a few hundred milliseconds for large vocabularies.
     ///
     /// # Errors
     /// `Unsupported` for a vocabulary that is too large, or has no token that ends a text; `NoMemory`.
@@ -84,7 +84,7 @@ impl Vocabulary {
                 "the vocabulary has {n} tokens, but constraints know at most {MAX_TOKENS}"
             )));
         }
-        // A vector and a node of the builder for each token, twice the trie and its slices.
+        // A vector and a node of the builder for each token, two copies of the trie and of its slices.
         expect_room(
             n.saturating_mul(64).saturating_add(n_bytes.saturating_mul(16)),
             "the trie of the vocabulary",
@@ -92,7 +92,7 @@ impl Vocabulary {
         let mut bytes = [false; 256];
         let (mut words, mut doubles): (Vec<Vec<u8>>, Vec<_>) = (Vec::with_capacity(n), Vec::new());
         let mut firsts: AHashMap<&[u8], u32> = AHashMap::with_capacity(n);
-        // Of tokens with the same bytes the one that texts are made of counts, not the byte that stands in for it.
+        // Of tokens with the same bytes the one that texts consist of counts, not the byte token.
         let is_text = |id: &u32| !tokenizer.is_byte(*id);
         let plain = |id: &u32| !tokenizer.is_hidden(*id) && !tokenizer.is_eog(*id);
         let all = || (0..n as u32).filter(plain);
@@ -116,7 +116,7 @@ impl Vocabulary {
             } else if plain(&id) {
                 word.to_vec()
             } else {
-                // No text spells what begins with this byte.
+                // No text contains this byte.
                 [&[TokTrie::SPECIAL_TOKEN_MARKER], word].concat()
             });
         }
@@ -136,7 +136,7 @@ impl Vocabulary {
         Ok(Vocabulary { tokenizer: Arc::clone(tokenizer), env, factory, doubles, ends, bytes, size })
     }
 
-    /// About how many bytes of memory it takes.
+    /// Its approximate memory in bytes.
     pub fn size(&self) -> usize {
         self.size
     }
@@ -146,7 +146,7 @@ impl Vocabulary {
         self.tokenizer.n_vocab()
     }
 
-    /// Whether there are no tokens, which is never so.
+    /// Whether there are no tokens, which never happens.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -159,7 +159,7 @@ impl Vocabulary {
         &self.factory
     }
 
-    /// Whether each of these bytes is a token, so that whatever is made of them can be spelt: the first one that is not.
+    /// The first of these bytes that is not a token, if there is one.
     pub(super) fn missing(&self, mut bytes: impl Iterator<Item = u8>) -> Option<u8> {
         bytes.find(|&byte| !self.bytes[usize::from(byte)])
     }
@@ -188,13 +188,13 @@ impl Vocabulary {
         }
     }
 
-    /// The token that the trie knows in place of `id`.
+    /// The token that the trie has in place of `id`.
     pub(super) fn original(&self, id: u32) -> u32 {
         // There are few, and they are sorted only in parts.
         self.doubles.iter().find(|(double, _)| *double == id).map_or(id, |(_, first)| *first)
     }
 
-    /// Tokens that stand for these bytes, whichever; `None` where there are none.
+    /// Tokens that stand for these bytes; `None` where there are none.
     pub(super) fn spell(&self, bytes: &[u8]) -> Option<Vec<u32>> {
         let trie = self.env.tok_trie();
         let ids = trie.greedy_tokenize(bytes);
@@ -203,7 +203,7 @@ impl Vocabulary {
     }
 }
 
-/// `Unsupported` for more nodes than a trie has room for.
+/// `Unsupported` for more nodes than a trie can have.
 fn check_nodes(words: &[Vec<u8>]) -> Result<()> {
     let mut sorted: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
     sorted.sort_unstable();
@@ -213,7 +213,7 @@ fn check_nodes(words: &[Vec<u8>]) -> Result<()> {
     match n <= MAX_NODES {
         true => Ok(()),
         false => Err(Error::Unsupported(format!(
-            "the texts of the vocabulary make a trie of {n} nodes, but constraints have room for {MAX_NODES}"
+            "the texts of the vocabulary make a trie of {n} nodes, but constraints hold at most {MAX_NODES}"
         ))),
     }
 }

@@ -15,24 +15,24 @@ use crate::tokenizer::Encoder;
 /// How texts are scored.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ScoreOptions {
-    /// What is done to the head's outputs; `None`: what the model's source says.
+    /// The function applied to the head's outputs; `None`: the one that the model's source names.
     pub activation: Option<ScoreActivation>,
-    /// Take of a text that is too long what fits, instead of refusing it; of a pair, of its document.
+    /// Cut a text that is too long to what fits, instead of refusing it; of a pair, the document.
     pub truncate: bool,
-    /// Of a decoder that scores pairs the prompt with `{query}` and `{document}`; empty: the model's.
+    /// For a decoder that scores pairs, the prompt with `{query}` and `{document}`; empty: the model's.
     pub template: String,
-    /// Score pairs by the logits of the tokens "yes" and "no", of a model without a head.
+    /// Score pairs by the logits of the tokens "yes" and "no", in a model without a head.
     pub yes_no: bool,
 }
 
 /// The answers that such a prompt asks for.
 const ANSWERS: [&str; 2] = ["yes", "no"];
 
-/// A prompt cut at its places: before, between and behind query and document.
+/// A prompt cut at its placeholders: before, between and after query and document.
 struct Template<'t> {
     before: &'t str,
     between: &'t str,
-    behind: &'t str,
+    after: &'t str,
     document_first: bool,
 }
 
@@ -50,7 +50,7 @@ impl<'t> Template<'t> {
         Ok(Template {
             before: &text[..first.start],
             between: &text[first.end..second.start],
-            behind: &text[second.end..],
+            after: &text[second.end..],
             document_first,
         })
     }
@@ -65,15 +65,15 @@ impl<'t> Template<'t> {
     ) -> Result<Vec<u32>> {
         let (first, second) = if self.document_first { (document, query) } else { (query, document) };
         let head = [(self.before, true), (first, false), (self.between, true), (second, false)];
-        let all = [head[0], head[1], head[2], head[3], (self.behind, true)];
+        let all = [head[0], head[1], head[2], head[3], (self.after, true)];
         let mut tokens = tokenizer.encode_parts(&all)?;
         let Some(most) = most.filter(|&most| tokens.len() > most && !self.document_first) else {
             return Ok(tokens);
         };
-        // What is behind the document begins with a control token, so that it has the same tokens alone.
-        let behind = tokenizer.encode_parts(&[(self.behind, true)])?;
-        tokens.truncate(most.saturating_sub(behind.len()));
-        tokens.extend(behind);
+        // The text after the document begins with a control token, so it has the same tokens alone.
+        let after = tokenizer.encode_parts(&[(self.after, true)])?;
+        tokens.truncate(most.saturating_sub(after.len()));
+        tokens.extend(after);
         Ok(tokens)
     }
 }
@@ -161,7 +161,7 @@ impl Context {
         }
     }
 
-    /// Whether a model without a head is Qwen's reranker, which its files tell by nothing but their names.
+    /// Whether a model without a head is Qwen's reranker. Only the names in its files say so.
     fn is_reranker_by_name(&self) -> bool {
         let model = &self.model;
         let name = model.gguf().metadata().str("general.name").ok().flatten().unwrap_or_default();
@@ -170,10 +170,10 @@ impl Context {
         model.info().reranker_prompt().is_some() && (is_it(file) || is_it(&name.replace(' ', "-")))
     }
 
-    /// The head that tells the logits of "yes" and "no".
+    /// The head that gives the logits of "yes" and "no".
     fn answers(&self) -> Result<TextHead> {
         let (model, info) = (&self.model, self.model.info());
-        // Others may change logits behind the product.
+        // Other models may change logits after the product.
         if info.reranker_prompt().is_none() || !info.has_logits {
             return Err(Error::Unsupported(format!(
                 "{}: scores by \"yes\" and \"no\" are supported for Qwen3, found the architecture {:?}",

@@ -23,9 +23,9 @@ pub struct EmbedOptions {
     /// Whether each row is scaled to length 1. `None`: pooled vectors are, unless `modules.json` of a folder has no
     /// `Normalize`; the rows of [`Pooling::None`] are not.
     pub normalize: Option<bool>,
-    /// Take of a text that is too long what fits, instead of refusing it.
+    /// Cut a text that is too long to what fits, instead of refusing it.
     pub truncate: bool,
-    /// So many numbers of each row are kept, the first ones, before it is scaled (Kusupati et al. 2022); `None`: all.
+    /// How many numbers of each row are kept, the first ones, before it is scaled (Kusupati et al. 2022); `None`: all.
     pub dimensions: Option<usize>,
 }
 
@@ -56,14 +56,14 @@ pub(super) struct Group {
     types: Vec<u32>,
     /// Pages of each group of layers that are lent for the texts.
     lent: Vec<Vec<u32>>,
-    /// In each group the texts' page tables, one after another, where a long text's pages come again and again where no row sees
-    /// them any more; and the slots of the micro-batch under way.
+    /// In each group the texts' page tables, one after another; and the slots of the micro-batch under way. A long text reuses
+    /// its pages where no row sees them any more.
     groups: Vec<PageTables>,
-    /// Of the micro-batch under way, as are the following.
+    /// Of the micro-batch under way, as the following fields.
     runs: Vec<Run>,
     state_runs: Vec<StateRun>,
     outputs: Vec<u32>,
-    /// Hidden states that are still to be added up.
+    /// Hidden states to be added to the sums.
     hidden: Vec<f32>,
 }
 
@@ -76,8 +76,8 @@ impl Group {
         self.groups.iter_mut().for_each(PageTables::clear);
     }
 
-    /// Adds a text, for which the last pages of each group were lent, as many as `n_pages` says; `second` is where the second of a
-    /// pair begins.
+    /// Adds a text. The last pages of each group were lent for it, as many as `n_pages` says; `second` is where the second text
+    /// of a pair begins.
     fn push(&mut self, text: &[u32], second: Option<usize>, n_pages: impl Fn(usize) -> usize) {
         let start = self.groups.first().map_or(0, |tables| tables.pages.len());
         for (i, (tables, lent)) in self.groups.iter_mut().zip(&self.lent).enumerate() {
@@ -134,8 +134,8 @@ impl Group {
         }
     }
 
-    /// Adds the hidden states of the rows planned to the sums of their texts, `[spans, n_embd]`, and divides the sums
-    /// that are complete by the number of tokens.
+    /// Adds the hidden states of the planned rows to the sums of their texts, `[spans, n_embd]`, and divides the complete sums by
+    /// the number of tokens.
     fn add_up(&self, n_embd: usize, sums: &mut [f32]) {
         let mut hidden = self.hidden.chunks_exact(n_embd);
         // Texts run in order, so the runs belong to the spans from some first one on.
@@ -153,26 +153,26 @@ impl Group {
     }
 }
 
-/// What a text may have: most tokens, and what bounds it.
+/// The length limit of a text: most tokens, and what limits it.
 #[derive(Clone, Copy)]
 pub(super) struct Longest {
     pub(super) most: usize,
     by: Bound,
 }
 
-/// What bounds the length of texts.
+/// What limits the length of texts.
 #[derive(Clone, Copy)]
 enum Bound {
     /// An option of the context, by its name.
     Option(&'static str),
-    /// The KV cache is smaller than `n_ctx`.
+    /// The size of the KV cache, which is below `n_ctx`.
     Cache,
-    /// The pages that sequences have.
+    /// The pages of the context's sequences.
     Sequences,
 }
 
 impl Longest {
-    /// How many tokens are embedded of text `i` of `n`: all, or what fits where it may be cut. `ContextFull` otherwise.
+    /// How many tokens of text `i` of `n` are embedded: all, or what fits where it may be cut. `ContextFull` otherwise.
     fn of_text(&self, i: usize, n: usize, truncate: bool) -> Result<usize> {
         let Longest { most, by } = *self;
         if n <= most || (truncate && most > 0) {
@@ -180,15 +180,16 @@ impl Longest {
         }
         let limit = match by {
             Bound::Option(name) => format!("a text of this context may have {most} ({name})"),
-            Bound::Cache => format!("the KV cache has room for {most} (kv_limit)"),
-            Bound::Sequences => format!("the context's sequences leave room for {most}: rewind some"),
+            Bound::Cache => format!("the KV cache holds {most} (kv_limit)"),
+            Bound::Sequences => format!("the context's sequences leave space for {most}: rewind some"),
         };
         Err(Error::ContextFull(format!("text {i} has {n} tokens, but {limit}")))
     }
 }
 
 impl Context {
-    /// What a text may have now: an encoder sees a text whole, so it must fit a micro-batch too; and there must be pages for it.
+    /// The length limit of a text now. An encoder sees a text whole, so it must fit a micro-batch too; and there must be pages
+    /// for it.
     pub(super) fn longest(&self) -> Longest {
         let (options, sequences) = (&self.options, &self.sequences);
         let (most, name) = match self.model.info().causal {
@@ -211,18 +212,19 @@ impl Context {
         longest
     }
 
-    /// The tokens of each text, with the special tokens that the model's texts begin and end with, and behind the prompt that a
-    /// folder of `sentence-transformers` puts before each. With
-    /// [`EmbedOptions::truncate`] a text that is too long now loses tokens before the special ones at its end.
+    /// The tokens of each text, with the special tokens at its beginning and end, and after the prompt that a folder of
+    /// `sentence-transformers` puts before each text. With [`EmbedOptions::truncate`] a text that is too long now loses tokens
+    /// before the special ones at its end.
     ///
     /// Errors: `Unsupported` for a model without a tokenizer; `Cancelled` by the context's token.
     pub fn tokenize_texts(&self, texts: &[&str], options: &EmbedOptions) -> Result<Vec<Vec<u32>>> {
         self.tokenize_prompted(texts, options, None)
     }
 
-    /// As [`Context::tokenize_texts`], behind the prompt of this name, if one is given.
+    /// As [`Context::tokenize_texts`], after the prompt of this name, if one is given.
     ///
-    /// Errors: `InvalidArgument`, with the names that there are, for another; `Unsupported` for a prompt that is not to be pooled.
+    /// Errors: `InvalidArgument` for an unknown name, with the names that there are; `Unsupported` for a prompt that is left out
+    /// of the pooling.
     pub fn tokenize_prompted(
         &self,
         texts: &[&str],
@@ -230,7 +232,7 @@ impl Context {
         prompt: Option<&str>,
     ) -> Result<Vec<Vec<u32>>> {
         let tokenizer = self.model.tokenizer()?;
-        // What a list and its place in others take, and room for the tokens.
+        // The memory of a list and its entry in others, and of the tokens.
         let n_bytes: usize = texts.iter().map(|text| 128 + 2 * text.len()).sum();
         expect_room(n_bytes, "tokenizing so many texts")?;
         let Longest { most, .. } = self.longest();
@@ -242,14 +244,14 @@ impl Context {
         let watch = self.watch(None);
         let look = || watch.check();
         let tokens = |(i, text): (usize, &&str)| {
-            // Longer texts are looked at while they are encoded.
+            // Longer texts check the cancel token while they are encoded.
             if i % 64 == 63 {
                 watch.check()?;
             }
             let text = if prompt.is_empty() { Cow::Borrowed(*text) } else { [prompt, *text].concat().into() };
             let tokenizer = self.model.tokenizer_for(text.len())?;
             let mut ids = tokenizer.under(&look).encode(&text, true, false)?;
-            // Where there is room for none, embedding it says so.
+            // Where no token fits, embedding it says so.
             if options.truncate && most > 0 && ids.len() > most {
                 ids.truncate(most);
                 if let Some(end) = most.checked_sub(closing.len()).and_then(|first| ids.get_mut(first..)) {
@@ -286,7 +288,7 @@ impl Context {
         }
     }
 
-    /// Numbers that a row of pooling `pooling` has, before [`EmbedOptions::dimensions`].
+    /// Numbers in a row of pooling `pooling`, before [`EmbedOptions::dimensions`].
     fn row_len(&self, pooling: Pooling) -> usize {
         match pooling {
             Pooling::None => self.model.info().n_embd,
@@ -294,8 +296,8 @@ impl Context {
         }
     }
 
-    /// Numbers that [`Context::embed`] gives for these texts: their rows times the embedding's width. The errors are
-    /// those of `embed`, which this call does not run.
+    /// How many numbers [`Context::embed`] gives for these texts: their rows times the embedding's width. The errors are those of
+    /// `embed`, which this call does not run.
     pub fn embedding_len(&self, texts: &[&[u32]], options: &EmbedOptions) -> Result<usize> {
         let all = self.row_len(options.pooling(self.model.info()));
         let dimensions = options.dimensions.unwrap_or(all);
@@ -307,7 +309,7 @@ impl Context {
         Ok(self.n_rows(texts, options)?.saturating_mul(dimensions))
     }
 
-    /// Rows that these texts give.
+    /// How many rows these texts give.
     fn n_rows(&self, texts: &[&[u32]], options: &EmbedOptions) -> Result<usize> {
         self.model.require_one_part("it gives answers and no embeddings (\"t5encoder\" has these)")?;
         let info = self.model.info();
@@ -339,13 +341,11 @@ impl Context {
     /// The embeddings of `texts`, each a list of token ids: `[texts, n_embd_out]`, or with [`Pooling::None`] one row of `n_embd`
     /// numbers for each token of each text, in their order; fewer numbers with [`EmbedOptions::dimensions`].
     ///
-    /// Texts run in micro-batches of as many as fit `n_batch` tokens and the room that the context's sequences leave;
-    /// sequences and logits stay as they are. With the default types of the KV cache a text's embedding has the same bits whatever
-    /// it is embedded with.
+    /// Each micro-batch takes as many texts as fit `n_batch` tokens and the pages that the context's sequences leave. Sequences
+    /// and logits stay as they are. With the default types of the KV cache a text's embedding has the same bits in any batch.
     ///
-    /// Errors: `InvalidArgument` for a text without tokens, a token out of range, a context of a parent process, and
-    /// where the model's arithmetic ends in NaN or infinity; `ContextFull` for a text that is too long, `NoMemory`,
-    /// `Cancelled` by the context's token.
+    /// Errors: `InvalidArgument` for a text without tokens, a token out of range, a context of a parent process, and a result
+    /// with NaN or infinity; `ContextFull` for a text that is too long, `NoMemory`, `Cancelled` by the context's token.
     pub fn embed(&mut self, texts: &[&[u32]], options: &EmbedOptions) -> Result<Vec<f32>> {
         self.embedding_len(texts, options)?;
         let mut out = self.hidden(texts, None, options)?;
@@ -379,8 +379,8 @@ impl Context {
         )))
     }
 
-    /// The hidden states of texts as `options` pool them, `[rows, n_embd]`, and nothing done to them; or those of pairs of texts:
-    /// `seconds[i]` is where the second one of pair `i` begins.
+    /// The hidden states of texts as `options` pool them, `[rows, n_embd]`, without further processing; or those of pairs of
+    /// texts: `seconds[i]` is where the second one of pair `i` begins.
     pub(super) fn hidden(
         &mut self,
         texts: &[&[u32]],
@@ -401,9 +401,9 @@ impl Context {
             let seconds = seconds.map(|seconds| &seconds[done..]);
             done += self.gather(&texts[done..], seconds, most, &mut group);
             let n_rows: usize = group.spans.iter().map(|span| pooling.n_rows(span.len)).sum();
-            let (rows, behind) = std::mem::take(&mut rest).split_at_mut(n_rows * n_embd);
+            let (rows, tail) = std::mem::take(&mut rest).split_at_mut(n_rows * n_embd);
             outcome = self.run_group(&mut group, pooling, rows);
-            rest = behind;
+            rest = tail;
             for (i, lent) in group.lent.iter_mut().enumerate() {
                 self.sequences.give_back(i, lent);
             }
@@ -416,12 +416,12 @@ impl Context {
         Ok(out)
     }
 
-    /// Pages of `group` that `text` takes.
+    /// Pages that `text` takes in `group`.
     fn n_pages(&self, group: usize, text: &[u32]) -> usize {
         text.len().div_ceil(PAGE_LEN).min(self.sequences.ring(group))
     }
 
-    /// Makes a group of the first of `texts`, at least one, of each `most` tokens at most, and returns their number.
+    /// Makes a group of the first of `texts`, at least one, with at most `most` tokens of each, and returns their number.
     fn gather(
         &mut self,
         texts: &[&[u32]],
@@ -436,8 +436,8 @@ impl Context {
             let text = &text[..text.len().min(most)];
             let fits = group.ids.len() + text.len() <= self.options.n_batch;
             let groups = 0..self.sequences.n_groups();
-            let has_room = |g: usize| self.n_pages(g, text) <= self.sequences.n_free(g);
-            if i > 0 && !(fits && groups.clone().all(has_room)) {
+            let has_pages = |g: usize| self.n_pages(g, text) <= self.sequences.n_free(g);
+            if i > 0 && !(fits && groups.clone().all(has_pages)) {
                 return i;
             }
             for g in groups {
@@ -479,7 +479,7 @@ impl Context {
     }
 }
 
-/// Which of `texts`, of each of which `most` tokens were taken, row `row` of their embeddings belongs to.
+/// Which of `texts` row `row` of their embeddings belongs to; `most` tokens of each text were taken.
 fn text_of_row(texts: &[&[u32]], most: usize, row: usize, pooling: Pooling) -> usize {
     let ends = texts.iter().scan(0, |end, text| {
         *end += pooling.n_rows(text.len().min(most));

@@ -1,5 +1,5 @@
-//! Models that are an encoder and a decoder: which rows of a call the encoder reads, and where micro-batches are cut so that each is one
-//! part's, with whole texts of the encoder's.
+//! Models with an encoder and a decoder: which rows of a call the encoder reads, and where micro-batches are cut. Each
+//! micro-batch belongs to one of the two, and has whole texts of the encoder's.
 #![forbid(unsafe_code)]
 
 use super::Tokens;
@@ -9,16 +9,16 @@ use crate::error::{Error, Result};
 /// The rows of the call under way.
 #[derive(Default)]
 pub(super) struct Encoded {
-    /// For each row the number of the encoder's text that it is of, from 1 on, or 0 for one of the decoder's. Empty in models that have
-    /// no encoder.
+    /// For each row the number of the encoder's text it belongs to, from 1 on, or 0 for a row of the decoder's. Empty in models
+    /// without an encoder.
     texts: Vec<u32>,
-    /// Of each sequence, whether its decoder's part has begun.
+    /// For each sequence, whether its decoder's part has begun.
     decodes: Vec<bool>,
 }
 
 impl Encoded {
-    /// Plans the rows of `tokens`, which begin answers with `start`. `InvalidArgument` where a text does not lie in one piece, wants logits
-    /// within the encoder's part, or is more than `n_batch` tokens.
+    /// Plans the rows of `tokens`, in which `start` begins answers. `InvalidArgument` for a text that other tokens interrupt,
+    /// that wants logits within the encoder's part, or that has more than `n_batch` tokens.
     pub fn plan(
         &mut self,
         tokens: &Tokens<'_>,
@@ -36,7 +36,7 @@ impl Encoded {
         let (mut n_texts, mut len) = (0, 0);
         for (i, &id) in tokens.ids.iter().enumerate() {
             let seq = seq_of(i);
-            // Sequences that are not there are refused where pages are taken.
+            // Missing sequences are refused where pages are taken.
             let Some(decodes) = self.decodes.get_mut(seq) else { continue };
             *decodes |= id == start;
             if *decodes {
@@ -53,7 +53,7 @@ impl Encoded {
             if !goes_on {
                 if (0..i).any(|j| seq_of(j) == seq) {
                     return Err(Error::InvalidArgument(format!(
-                        "token {i} of the batch goes on with the text of sequence {seq} behind other sequences' tokens, but an \
+                        "token {i} of the batch goes on with the text of sequence {seq} after other sequences' tokens, but an \
                          encoder reads a text in one piece"
                     )));
                 }
@@ -70,14 +70,14 @@ impl Encoded {
         Ok(())
     }
 
-    /// Where the micro-batch ends that begins with row `first` and may go up to row `most`.
+    /// The end of the micro-batch that begins with row `first` and may go up to row `most`.
     pub fn end(&self, first: usize, most: usize) -> usize {
         let Some(rest) = self.texts.get(first..most) else { return most };
         let is_encoded = rest[0] > 0;
         let n = rest.iter().take_while(|&&text| (text > 0) == is_encoded).count();
         let end = first + n;
         match self.texts.get(end) {
-            // A text that does not fit as a whole is the next micro-batch's.
+            // A text that does not fit as a whole goes into the next micro-batch.
             Some(&next) if is_encoded && next == self.texts[end - 1] => {
                 first + rest.iter().take_while(|&&text| text != next).count()
             }

@@ -1,29 +1,29 @@
-//! The logits of the last call: which rows there are, and which tokens of which sequences they stand behind.
+//! The logits of the last call: which rows there are, and after which tokens of which sequences.
 #![forbid(unsafe_code)]
 
 use super::Context;
 use crate::error::{Error, Result};
 
-/// A token whose logits are there.
+/// A token whose logits are kept.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
     /// Its sequence.
     pub(super) seq: u32,
     /// Its position there.
     pub(super) position: u32,
-    /// Its row of the logits, which sequences that begin alike may share.
+    /// Its row of the logits, which sequences with the same beginning may share.
     pub(super) row: u32,
 }
 
-/// What the rows of logits are of.
+/// The origin of the rows of logits.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) enum Origin {
-    /// Nothing: no call has given any.
+    /// None: no call has given any.
     #[default]
     Never,
-    /// Nothing any more.
+    /// They are gone.
     Gone,
-    /// The last decode, of so many tokens.
+    /// The last decode, of this many tokens.
     Decode(usize),
     /// A state that was loaded.
     State,
@@ -65,7 +65,7 @@ impl Context {
         &self.logits[row * n_vocab..(row + 1) * n_vocab]
     }
 
-    /// The logits of the last token of sequence `seq`, from which it goes on.
+    /// The logits after the last token of sequence `seq`.
     /// `NotFound` when the last [`Context::decode`] did not give them, or they are gone.
     pub fn end_logits(&self, seq: u32) -> Result<&[f32]> {
         self.model.require_logits()?;
@@ -78,13 +78,13 @@ impl Context {
         }
     }
 
-    /// Where the logits are of the last of the first `n` tokens of sequence `seq`.
+    /// The place of the logits after the first `n` tokens of sequence `seq`.
     pub(super) fn place(&self, seq: u32, n: usize) -> Option<Place> {
         let is_it = |place: &&Place| place.seq == seq && place.position as usize + 1 == n;
         self.places.iter().rev().find(is_it).copied()
     }
 
-    /// Takes memory for the logits of `n` tokens. Where they are more than before, the last call's are gone.
+    /// Allocates memory for the logits of `n` tokens. Where they are more than before, the last call's are gone.
     pub(super) fn reserve_outputs(&mut self, n: usize) -> Result<()> {
         let n_vocab = self.model.info().n_vocab;
         let n_logits = n.saturating_mul(n_vocab);
@@ -108,14 +108,14 @@ impl Context {
         }
     }
 
-    /// Sequence `to` has become the first `n` tokens of `from`, and shares the logits behind them.
+    /// Sequence `to` has become the first `n` tokens of `from`, and shares the logits after them.
     pub(super) fn share_place(&mut self, from: u32, to: u32, n: usize) {
         self.places.retain(|place| place.seq != to);
         let shared = self.place(from, n).map(|place| Place { seq: to, ..place });
         self.places.extend(shared);
     }
 
-    /// Sequence `seq` has forgotten `drop` tokens behind its first `keep`.
+    /// Sequence `seq` has forgotten `drop` tokens after its first `keep`.
     pub(super) fn shift_places(&mut self, seq: u32, keep: usize, drop: usize) {
         self.places.retain_mut(|place| {
             let position = place.position as usize;

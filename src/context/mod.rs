@@ -1,9 +1,7 @@
-//! Timelines over a model: batches, the paged KV cache, rewinding, logits of the tokens that asked for them; and
-//! embeddings of whole texts.
+//! Timelines over a model: batches, the paged KV cache, rewinding, logits of the requested tokens; and embeddings of whole texts.
 //!
-//! [`LoadedModel`] is a file opened, checked and bound once, shared by its contexts. A [`Context`] owns a KV cache,
-//! a workspace and a thread pool. This is the one place that erases [`Backend`](crate::backend::Backend), behind
-//! the trait of its private module `engine`.
+//! [`LoadedModel`] is a file opened, checked and bound once, shared by its contexts. A [`Context`] owns a KV cache, a workspace
+//! and a thread pool. Only the trait of the private module `runner` erases the type of the [`Backend`](crate::backend::Backend).
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
@@ -57,19 +55,19 @@ pub struct Context {
     encoded: encoded::Encoded,
     /// Texts being embedded.
     group: embed::Group,
-    /// Large buffers come from here.
+    /// Large buffers are allocated here.
     memory: Memory,
     /// Bytes of the KV cache.
     kv_bytes: u64,
-    /// Logits of the last call, `[outputs, n_vocab]`; room for more.
+    /// Logits of the last call, `[outputs, n_vocab]`; its capacity may be larger.
     logits: Zeroed<f32>,
-    /// What these are of.
+    /// Their origin.
     origin: Origin,
     /// Rows of the last call that have logits, ascending; the position in this list is the row in `logits`.
     outputs: Vec<u32>,
-    /// The tokens of sequences that these are of.
+    /// The tokens of sequences that the rows belong to.
     places: Vec<Place>,
-    /// Logits of one token, for those who look at them and keep none.
+    /// Logits of one token, for callers that read them and keep none.
     row: Vec<f32>,
     /// Ends decoding and embedding early.
     cancel: Option<CancelToken>,
@@ -85,8 +83,8 @@ impl Context {
         })
     }
 
-    /// As [`Context::new`] on a backend that `backend` makes over some memory, whatever the options say. The weights are bound for
-    /// `B` once and shared by all contexts of the model on such a backend.
+    /// As [`Context::new`] on a backend that `backend` makes over some memory, whatever the options say. The weights are bound
+    /// for `B` one time and shared by all contexts of the model on that backend.
     pub fn on<B: Backend>(
         model: &Arc<LoadedModel>,
         options: &ContextOptions,
@@ -97,7 +95,7 @@ impl Context {
         })
     }
 
-    /// A context with a runner that `make` makes with so many pages of each group, and slots.
+    /// A context with a runner that `make` makes, with these numbers of pages of each group, and of slots.
     fn with(
         model: &Arc<LoadedModel>,
         options: &ContextOptions,
@@ -147,7 +145,7 @@ impl Context {
             timings: Timings::default(),
         };
         if context.model.info().has_logits {
-            // The last token of each sequence may be asked for at once.
+            // One call may ask for the last token of each sequence.
             context.reserve_outputs(context.options.n_seq)?;
         }
         Ok(context)
@@ -168,12 +166,12 @@ impl Context {
         &self.timings
     }
 
-    /// Sets the counters back.
+    /// Resets the counters.
     pub fn reset_timings(&mut self) {
         self.timings = Timings::default();
     }
 
-    /// Bytes of large buffers that the context has: of its KV cache, and of all else.
+    /// Bytes of large buffers of the context: of its KV cache, and of all else.
     pub fn memory(&self) -> (u64, u64) {
         (self.kv_bytes, self.memory.used().saturating_sub(self.kv_bytes))
     }
@@ -195,13 +193,13 @@ impl Context {
         self.sequences.tokens(seq)
     }
 
-    /// Has `cancel` end calls of [`Context::decode`] and [`Context::embed`] from now on, with `Cancelled`; `None`: nothing
-    /// does. It is looked at before each layer.
+    /// Has `cancel` end calls of [`Context::decode`] and [`Context::embed`] from now on, with `Cancelled`; `None`: nothing does.
+    /// It is checked before each layer.
     pub fn set_cancel_token(&mut self, cancel: Option<CancelToken>) {
         self.cancel = cancel;
     }
 
-    /// Runs `tokens` through the model and keeps the logits that were asked for.
+    /// Runs `tokens` through the model and keeps the requested logits.
     ///
     /// Errors leave the sequences as they were: `InvalidArgument` for a token, position or sequence out of range, or for
     /// a context of a parent process; `ContextFull` when a sequence would grow beyond `n_ctx`, `Unsupported` for an encoder,
@@ -220,21 +218,21 @@ impl Context {
         self.decode_with(tokens, 0, Watch::new(None, cancel), |context, watch| context.run(&tokens, watch))
     }
 
-    /// As [`Context::decode`], which ends too when all of `askers`, those that it is done for, are cancelled.
+    /// As [`Context::decode`], which ends early too when all of `askers` are cancelled: the requests that the call is for.
     pub fn decode_for(&mut self, tokens: Tokens<'_>, askers: &[Asker]) -> Result<()> {
         self.decode_with(tokens, 0, Watch::of_all(askers), |context, watch| context.run(&tokens, watch))
     }
 
-    /// As [`Context::decode_for`], but of the logits that were asked for only the token of the largest is kept, which is what a
-    /// greedy sampler takes: `best` becomes one for each, or [`NO_COLUMN`] where a logit is NaN or all are `-inf`. After an error it
-    /// means nothing.
+    /// As [`Context::decode_for`], but keeps only the token of the largest of the requested logits, which a greedy sampler takes.
+    /// `best` gets one for each, or [`NO_COLUMN`] where a logit is NaN or all are `-inf`. After an error its content is
+    /// undefined.
     pub fn decode_best(&mut self, tokens: Tokens<'_>, askers: &[Asker], best: &mut Vec<u32>) -> Result<()> {
         let watch = Watch::of_all(askers);
         self.decode_with(tokens, 0, watch, |context, watch| context.run_best(&tokens, watch, best))
     }
 
-    /// As [`Context::decode_under`], but the logits that were asked for go to `look` one token after the other, with the
-    /// token's place in the batch, and none are kept: their memory does not grow with the batch.
+    /// As [`Context::decode_under`], but the requested logits go to `look` one token after the other, with the token's place in
+    /// the batch. None are kept: their memory does not grow with the batch.
     pub fn decode_each(
         &mut self,
         tokens: Tokens<'_>,
@@ -245,8 +243,8 @@ impl Context {
         self.decode_with(tokens, 0, watch, |context, watch| context.run_each(&tokens, watch, look))
     }
 
-    /// Checks `tokens`, runs them by `run`, and keeps them if that succeeds. The last `n_ahead`, which are of the first one's
-    /// sequence, then lie ready behind it.
+    /// Checks `tokens`, runs them by `run`, and keeps them if that succeeds. The last `n_ahead`, which belong to the first one's
+    /// sequence, then lie ready after it.
     fn decode_with(
         &mut self,
         tokens: Tokens<'_>,
@@ -289,7 +287,7 @@ impl Context {
         first..self.encoded.end(first, tokens.ids.len().min(first + self.options.n_batch))
     }
 
-    /// Runs the micro-batches. The logits of one are made known when it is done.
+    /// Runs the micro-batches. The logits of one are available when it is done.
     fn run(&mut self, tokens: &Tokens<'_>, watch: Watch<'_>) -> Result<()> {
         let n_outputs = (0..tokens.ids.len()).filter(|&i| tokens.wants(i)).count();
         self.reserve_outputs(n_outputs)?;
@@ -318,7 +316,7 @@ impl Context {
         self.forget_logits();
         best.clear();
         let n = tokens.ids.len();
-        let no_memory = |_| Error::NoMemory(format!("no memory for the best tokens behind a batch of {n}"));
+        let no_memory = |_| Error::NoMemory(format!("no memory for the best tokens of a batch of {n}"));
         best.try_reserve(n).map_err(no_memory)?;
         let mut end = 0;
         while end < n {
@@ -356,12 +354,12 @@ impl Context {
         Ok(())
     }
 
-    /// Whether threads beside the caller's are at work in its calls.
+    /// Whether threads beside the caller's work in its calls.
     pub fn has_threads(&self) -> bool {
         self.options.backend == BackendKind::Auto && self.options.n_threads > 1
     }
 
-    /// `InvalidArgument` in a child process made by `fork` for a context that was made before: its threads are not there.
+    /// `InvalidArgument` in a child process made by `fork` for a context that was made before: its threads do not exist there.
     fn check_process(&self) -> Result<()> {
         match !self.has_threads() || self.process == threads::process() {
             true => Ok(()),
@@ -384,19 +382,19 @@ impl Context {
         }
     }
 
-    /// Makes sequence `to` the first `n` tokens of `from`; what it held is gone. Both share the memory until one of them
-    /// writes to a page that the other has too; so they do the logits behind these tokens, if they are there. `InvalidArgument`
-    /// when `from` is shorter, has given back what would have to be seen from there ([`ContextOptions::keep_all_positions`]), or
-    /// is the same sequence.
+    /// Makes sequence `to` the first `n` tokens of `from`; what it held is gone. Both share the memory until one of them writes
+    /// to a shared page. They share the logits after these tokens too, if they are kept. `InvalidArgument` when `from` is
+    /// shorter, has given back pages that would be seen from there ([`ContextOptions::keep_all_positions`]), or is the same
+    /// sequence.
     pub fn copy_sequence(&mut self, from: u32, to: u32, n: usize) -> Result<()> {
         self.sequences.copy(from, to, n)?;
         self.share_place(from, to, n);
         Ok(())
     }
 
-    /// Makes sequence `seq` as much of the beginning of `ids` as is in the cache, `most` tokens at most, and returns how many
-    /// those are: what the sequence has of it already, or whole pages that were kept of other texts, if that is more. Of what
-    /// it has, nothing where it has given back what would have to be seen from there.
+    /// Makes sequence `seq` as much of the beginning of `ids` as is in the cache, `most` tokens at most, and returns the number
+    /// of tokens: those that the sequence has already, or whole kept pages of other texts, if they are more. Tokens of its own do
+    /// not count where it has given back pages that would be seen from there.
     pub fn reuse_prefix(&mut self, seq: u32, ids: &[u32], most: usize) -> Result<usize> {
         let before = self.tokens(seq)?;
         let (len_before, goes_on) = (before.len(), ids.starts_with(before));
@@ -417,14 +415,14 @@ impl Context {
         Ok(())
     }
 
-    /// Forgets the `drop` tokens of `seq` behind its first `keep`; those behind them move forward to their places, and their
-    /// keys are turned to their new positions. What was computed from the forgotten tokens stays in what follows, so this
-    /// is not the same as running the rest anew. Each time keys are rounded once more. The logits behind the last token stay,
-    /// unless it is forgotten.
+    /// Forgets the `drop` tokens of `seq` after its first `keep`. Those after them move forward to their places, and their keys
+    /// are re-rotated to their new positions. What was computed from the forgotten tokens stays in what follows, so this is not
+    /// the same as running the rest anew. Each time keys are rounded once more. The logits after the last token stay, unless it
+    /// is forgotten.
     ///
-    /// Errors, after which nothing has changed: `InvalidArgument` when the sequence is shorter, when of the first
-    /// `keep` tokens would be seen again what was given back, or for a context of a parent process; `Unsupported` for a
-    /// model with learned positions and for an encoder; `ContextFull` when too few pages are free to copy those that
+    /// Errors, after which nothing has changed: `InvalidArgument` when the sequence is shorter, when the first `keep` tokens have
+    /// given back what would be seen again, or for a context of a parent process; `Unsupported` for a model with learned
+    /// positions and for an encoder; `ContextFull` when too few pages are free to copy those that
     /// other sequences have too, `NoMemory`.
     pub fn shift(&mut self, seq: u32, keep: usize, drop: usize) -> Result<()> {
         self.model.require_shift()?;
@@ -444,28 +442,28 @@ impl Context {
         self.runner.shift(&Shift { groups: &groups, by: drop, n_ctx: self.options.n_ctx })
     }
 
-    /// `InvalidArgument` if a sequence that has grown to `n_ctx` tokens could not forget `drop` of them behind its first `keep`,
+    /// `InvalidArgument` if a sequence that has grown to `n_ctx` tokens could not forget `drop` of them after its first `keep`,
     /// since those would be seen again and were given back.
     pub fn check_full_shift(&self, keep: usize, drop: usize) -> Result<()> {
         self.sequences.check_shift(keep, drop)
     }
 
-    /// Whether there are pages enough for all of `growing`, sequences that grow to so many tokens, `n_batch` of them at a time.
-    pub fn has_room(&self, growing: impl Iterator<Item = (u32, usize)> + Clone) -> bool {
+    /// Whether there are enough pages for all of `growing`, sequences that grow to so many tokens, `n_batch` of them at a time.
+    pub fn has_free_pages(&self, growing: impl Iterator<Item = (u32, usize)> + Clone) -> bool {
         (0..self.sequences.n_groups()).all(|group| {
             let more = growing.clone().map(|(seq, n)| self.sequences.n_more_pages(group, seq, n));
             more.sum::<usize>() <= self.sequences.n_free(group)
         })
     }
 
-    /// Whether the whole cache has pages enough for a sequence whose `n` tokens have run.
+    /// Whether the whole cache has enough pages for a sequence whose `n` tokens have run.
     pub fn holds(&self, n: usize) -> bool {
         self.sequences.holds(n)
     }
 
     /// Forgets the tokens of `seq` from position `n_past` on; 0 empties the sequence. The last call's logits are gone.
-    /// `InvalidArgument` when the sequence is shorter than that, or has given back what would have to be seen from there: its
-    /// last [`MAX_AHEAD`] tokens can always be taken back once, and all.
+    /// `InvalidArgument` when the sequence is shorter than that, or has given back pages that would be seen from there: its last
+    /// [`MAX_AHEAD`] tokens can always be taken back one time, and all of them.
     pub fn rewind(&mut self, seq: u32, n_past: usize) -> Result<()> {
         self.sequences.rewind(seq, n_past)?;
         self.forget_logits();

@@ -1,4 +1,4 @@
-//! What a context is made with.
+//! The options of a context.
 #![forbid(unsafe_code)]
 
 #[cfg(doc)]
@@ -36,15 +36,15 @@ pub enum BackendKind {
     Scalar,
 }
 
-/// What a context is made with. Zero means "choose for me" where stated.
+/// The options of a context. Zero means "choose for me" where stated.
 #[derive(Debug, Clone)]
 pub struct ContextOptions {
     /// Positions per sequence; 0: the model's training length, 4096 at most.
     pub n_ctx: usize,
     /// Sequences (numbered from 0).
     pub n_seq: usize,
-    /// Rows run through the model at a time; longer batches are cut; 0: 256, for an encoder, which must see a text at once,
-    /// `n_ctx` if that is more (65,536 at most). Never more than `n_ctx` times `n_seq`.
+    /// Rows that run through the model at a time; longer batches are cut. 0: 256. An encoder must see a text in one micro-batch:
+    /// for it 0 is `n_ctx` if that is more (65,536 at most). Never more than `n_ctx` times `n_seq`.
     pub n_batch: usize,
     /// Threads, the caller's included; 0: one for each performance core that the process may use, within its affinity mask
     /// and cgroup quota. Ignored by the scalar backend.
@@ -52,26 +52,26 @@ pub struct ContextOptions {
     /// The CPUs that the context's own threads run on, each of which the process may use; `None`: the system chooses. The
     /// caller's thread is never bound.
     pub worker_cpus: Option<CpuSet>,
-    /// What keys in the KV cache are rounded to; `None`: [`KvType::usual`]. An encoder's cache, which holds one layer at a time,
-    /// is f32 all the same.
+    /// The type of keys in the KV cache; `None`: [`KvType::usual`]. An encoder's cache, which holds one layer at a time, is
+    /// always f32.
     pub k_type: Option<KvType>,
-    /// What values are rounded to, likewise.
+    /// The type of values, likewise.
     pub v_type: Option<KvType>,
     /// Implementation.
     pub backend: BackendKind,
     /// The most bytes that the large buffers of the context may have; `None`: as many as the model's limit leaves.
     pub memory_limit: Option<u64>,
-    /// The most bytes of the KV cache; `None`: as many as all sequences need at full length, or at once where they give back
-    /// what no window reaches. With less they share what there is.
+    /// The most bytes of the KV cache. `None`: as many as all sequences need at full length, or, where they give back what no
+    /// window reaches, at one time. With less they share what there is.
     pub kv_limit: Option<u64>,
-    /// Keep whole pages of the KV cache when no sequence has them any more, until the room is needed, for texts that begin
-    /// alike: [`Context::reuse_prefix`] finds them.
+    /// Keep whole pages of the KV cache when no sequence has them any more, until the pages are needed. [`Context::reuse_prefix`]
+    /// finds them for texts with the same beginning.
     pub keep_prefixes: bool,
-    /// Keep all positions of a sequence where every layer of the model has a window. By default pages that no token to come
-    /// sees are given back while it grows, and it cannot be cut where the window would reach them ([`Context::rewind`]).
+    /// Keep all positions of a sequence where every layer of the model has a window. By default a growing sequence gives back
+    /// pages that no future token sees. It cannot be cut where the window would reach them ([`Context::rewind`]).
     pub keep_all_positions: bool,
-    /// In models with recurrent layers, states that a sequence may come back to: kept at the ends of prompts and of answers and
-    /// within prompts, until the room is needed. `None`: 8 for each sequence, but no more than 64.
+    /// In models with recurrent layers, the number of states that sequences may return to. They are kept at the ends of prompts
+    /// and of answers and within prompts, until their slots are needed. `None`: 8 for each sequence, but no more than 64.
     pub n_snapshots: Option<usize>,
     /// Tokens between two snapshots within a prompt, rounded up to whole pages. 0: 256.
     pub snapshot_distance: usize,

@@ -19,11 +19,11 @@ pub struct Plan {
     groups: Vec<PageTables>,
     runs: Vec<Run>,
     outputs: Vec<u32>,
-    /// The sequence of each run, and what it does with recurrent states.
+    /// The sequence of each run, and its recurrent states.
     run_seqs: Vec<u32>,
     state_runs: Vec<StateRun>,
     state_copies: Vec<StateCopy>,
-    /// Where each sequence's page table begins in those of each group, if it is there already.
+    /// Where each sequence's page table begins in those of each group, once it is there.
     page_start: Vec<Option<usize>>,
     n_ctx: usize,
 }
@@ -32,7 +32,7 @@ impl Plan {
     /// Arrays large enough for any micro-batch of a context with these options, over `n_groups` groups of layers.
     pub fn new(options: &ContextOptions, n_groups: usize) -> Result<Plan> {
         let n = options.n_batch;
-        // Tables share pages, and with windows most of their entries are of none.
+        // Tables share pages, and with windows most of their entries have none.
         let n_pages = options.n_ctx.div_ceil(PAGE_LEN).saturating_mul(options.n_seq);
         let tables = |_| Ok(PageTables { slots: reserved(n)?, pages: reserved(n_pages)? });
         Ok(Plan {
@@ -86,8 +86,8 @@ impl Plan {
         self.rows = rows;
     }
 
-    /// Plans the tokens `ids` of `seq`, which it has already from `position` on, to be run again for the states of recurrent
-    /// layers alone: keys and values stay as they are.
+    /// Plans the tokens `ids` of `seq`, which it already has from `position` on, to run again for the states of recurrent layers
+    /// alone: keys and values stay as they are.
     pub fn fill_again(
         &mut self,
         seq: u32,

@@ -1,4 +1,4 @@
-//! Models with recurrent layers: tokens that a sequence has and its state does not know are run once more.
+//! Models with recurrent layers: tokens that are in a sequence and not in its state run once more.
 #![forbid(unsafe_code)]
 
 use std::time::Instant;
@@ -9,17 +9,17 @@ use crate::error::{Error, Result};
 use crate::nn::head::Output;
 
 impl Context {
-    /// Brings the states of the sequences that `tokens` go to behind their last tokens. An error leaves a sequence as it was, but
-    /// for a state that is nearer to its end.
+    /// Brings the states of the sequences of `tokens` to the end of their tokens. An error leaves a sequence as it was, except
+    /// that its state may be nearer to the end.
     pub(super) fn catch_up(&mut self, tokens: &Tokens<'_>, watch: Watch<'_>) -> Result<()> {
         if self.sequences.recurrent().is_none() {
             return Ok(());
         }
         for i in 0..tokens.ids.len() {
             let seq = tokens.seqs.map_or(0, |seqs| seqs[i]);
-            // A sequence that is not there is refused when the call is planned.
+            // A missing sequence is refused when the call is planned.
             while self.n_past(seq).is_ok()
-                && let Some(at) = self.sequences.behind(seq)
+                && let Some(at) = self.sequences.replay_from(seq)
             {
                 self.replay(seq, at, watch)?;
             }

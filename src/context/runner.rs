@@ -1,4 +1,4 @@
-//! A model, a backend, its workspace and KV cache behind one object-safe trait.
+//! One object-safe trait over a model, a backend, its workspace and KV cache.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use crate::nn::workspace::{SequenceLimits, Workspace};
 use crate::nn::{Batch, Cache, Shift};
 use crate::threads::{FloatEnv, ThreadPool};
 
-/// What a context needs of a backend with a model on it.
+/// The operations that a context needs from a model on a backend.
 pub trait Runner: Send {
     /// See [`Model::forward`].
     fn forward(&mut self, batch: &Batch<'_>, out: Output<'_>) -> Result<()>;
     /// See [`Model::shift`].
     fn shift(&mut self, shift: &Shift<'_>) -> Result<()>;
-    /// What keys and what values are rounded to.
+    /// The types of keys and of values.
     fn kv_types(&self) -> (KvType, KvType);
     /// The pages of a group of layers.
     fn pages(&self, group: usize) -> &dyn KvPages;
@@ -35,7 +35,7 @@ pub trait Runner: Send {
     fn states_mut(&mut self) -> &mut dyn StateStore;
 }
 
-/// What a backend decides about the KV caches of contexts: what they are rounded to, and how many bytes that takes.
+/// A backend's decisions about the KV caches of contexts: the types, and how many bytes they take.
 #[derive(Clone, Copy)]
 pub struct KvRules {
     usual_type: fn(&[KvHeads], usize) -> KvType,
@@ -43,12 +43,12 @@ pub struct KvRules {
 }
 
 impl KvRules {
-    /// Those of `B`.
+    /// The rules of `B`.
     pub fn of<B: Backend>() -> KvRules {
         KvRules { usual_type: B::Kv::usual_type, bytes: B::Kv::bytes }
     }
 
-    /// Those of the backend that a context's options ask for.
+    /// The rules of the backend that a context's options ask for.
     pub fn of_kind(kind: BackendKind) -> KvRules {
         match kind {
             BackendKind::Auto => KvRules::of::<ThreadedBackend>(),
@@ -56,7 +56,7 @@ impl KvRules {
         }
     }
 
-    /// The shapes of a context's KV cache, which has so many pages of each group of layers.
+    /// The shapes of a context's KV cache, which has `n_pages` pages of each group of layers.
     fn shapes(&self, info: &ModelInfo, o: &ContextOptions, n_pages: &[usize]) -> Vec<KvShape> {
         let groups: Vec<_> = (0..info.windows.len()).map(|group| info.kv_layers(group)).collect();
         let usual = (self.usual_type)(&groups.concat(), info.head_dim);
@@ -64,7 +64,7 @@ impl KvRules {
             true => kv_type.unwrap_or(usual),
             false => KvType::F32,
         };
-        // Values that are parts of keys have these' type.
+        // Values that are parts of keys have their type.
         let are_parts = groups.iter().flatten().any(|heads| heads.dims.v_at.is_some());
         let [for_k, for_v] = if are_parts { [o.v_type, o.k_type] } else { [None; 2] };
         let (k_type, v_type) = (rounded(o.k_type.or(for_k)), rounded(o.v_type.or(for_v)));
@@ -72,8 +72,8 @@ impl KvRules {
         groups.into_iter().zip(n_pages).map(shape).collect()
     }
 
-    /// How many pages of each group fit `limit` bytes: as many positions of each as can be, up to `most`. `InvalidArgument` where
-    /// that is none.
+    /// How many pages of each group fit `limit` bytes: equally many positions of each, up to `most`. `InvalidArgument` where no
+    /// page fits.
     pub fn pages_within(
         &self,
         limit: u64,
@@ -115,7 +115,7 @@ struct RunnerOn<B: Backend> {
 }
 
 impl<B: Backend> RunnerOn<B> {
-    /// The runner, and how many bytes of `memory` what it keeps of sequences takes.
+    /// The runner, and how many bytes of `memory` the caches of sequences take.
     fn new(
         name: &str,
         model: Arc<dyn Model<B>>,
@@ -172,8 +172,8 @@ impl<B: Backend> Runner for RunnerOn<B> {
     }
 }
 
-/// The runner that `options` ask for, and how many bytes its KV cache takes: the one place that knows which backends there
-/// are. `sizes` are the numbers of pages of each group of layers, and of slots for recurrent states; `memory` is the context's own.
+/// The runner that `options` ask for, and how many bytes its KV cache takes. Only this function knows which backends there are.
+/// `sizes` are the numbers of pages of each group of layers, and of slots for recurrent states; `memory` is the context's own.
 pub fn make(
     model: &LoadedModel,
     options: &ContextOptions,
@@ -182,8 +182,8 @@ pub fn make(
 ) -> Result<(Box<dyn Runner>, u64)> {
     match options.backend {
         BackendKind::Auto => {
-            // A cache that rounds would make the last bits that blocked products change as large as its own, 1e-4 of a
-            // logit in f16; so the same tokens would give other logits when they are cut into other calls.
+            // Blocked products change the last bits. A cache that rounds would make those changes as large as its own error, 1e-4
+            // of a logit in f16: the same tokens would give other logits when they are cut into other calls.
             let f32_products = match (options.k_type, options.v_type) {
                 (Some(KvType::F32), Some(KvType::F32)) => F32Products::Blocked,
                 _ => F32Products::Dots,
@@ -200,8 +200,8 @@ pub fn make(
     }
 }
 
-/// A runner on a backend that `backend` makes over some memory: over the model's to bind the weights, unless they were bound for
-/// another context, and over the context's own.
+/// A runner on a backend that `backend` makes over some memory. Weights are bound over the model's memory, unless another context
+/// has bound them; the rest uses the context's own.
 pub fn make_on<B: Backend>(
     model: &LoadedModel,
     options: &ContextOptions,

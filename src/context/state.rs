@@ -1,12 +1,15 @@
 //! Sequences as bytes: saved, and restored in another process with the same model.
 //!
-//! Little-endian: magic, version, fingerprint of the model, shape of the cache; for each sequence its length, whether its
-//! logits follow, how many tokens stand before those that a shift moved, in each group of layers from which position on it was there
-//! and the numbers of its pages from that one on, and its tokens; the pages of each group, each once however many sequences have it; logits; in models with recurrent
-//! layers the states of each sequence; a checksum of all that. The checksum finds damage, not malice: whoever can write a state can make up what it says.
+//! Little-endian: magic, version, fingerprint of the model, shape of the cache; the sequences; the pages of each group, each one
+//! time however many sequences share it; logits; in models with recurrent layers the states of each sequence; a checksum of all
+//! that.
+//! Of each sequence: its length, whether its logits follow, how many tokens stand before those that a shift moved, for each group
+//! of layers its first position there and the numbers of its pages from that one on, and its tokens.
+//! The checksum finds damage, not malice: whoever can write a state can forge its content.
 //!
-//! A state of all positions loads where a window's positions are kept, and the other way round. What a page holds behind the end of its sequences
-//! is left out, since it may be another sequence's. Loading looks at everything first and cannot fail once it begins.
+//! A state of all positions loads into a context that keeps only a window's positions, and the other way round. What a page holds
+//! after the end of its sequences is left out, since it may be another sequence's. Loading checks everything first and cannot
+//! fail once it begins.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeSet, HashMap};
@@ -23,17 +26,17 @@ mod parse;
 
 const MAGIC: &[u8; 8] = b"emberkv\n";
 const VERSION: u32 = 4;
-/// Set in the number of sequences where they are all those of a context. (States of a context that were written before it was set
-/// there are told by having several.)
+/// Set in the number of sequences where they are all those of a context. (Older states of a context, without this bit, are
+/// recognized by having several.)
 const WHOLE: u32 = 1 << 31;
 /// Set in the number of sequences where keys are those of a long context ([`Model::n_ctx_short`](crate::arch::Model)).
 const LONG: u32 = 1 << 30;
-/// In place of a number of tokens: all of them.
+/// Stands for all tokens.
 const ALL_TOKENS: u32 = u32::MAX;
 /// Bytes of a fingerprint or a checksum.
 const HASH_BYTES: usize = 16;
 
-/// Receives the bytes of a state, part by part.
+/// Receives the bytes of a state in chunks.
 pub type Writer<'a> = dyn FnMut(&[u8]) -> Result<()> + 'a;
 
 /// Hashes and counts what passes through.
@@ -62,7 +65,7 @@ fn type_number(kv_type: KvType) -> u32 {
     }
 }
 
-/// A number of [`Context::state_shape`] as errors tell it.
+/// A number of [`Context::state_shape`] as errors give it.
 fn shown(name: &str, number: u32) -> String {
     let mut types = [KvType::F16, KvType::F32, KvType::Q8_0, KvType::I16].into_iter();
     match types.find(|kv_type| name.ends_with("_type") && type_number(*kv_type) == number) {
@@ -73,19 +76,19 @@ fn shown(name: &str, number: u32) -> String {
 
 /// One saved sequence.
 struct Entry<'a> {
-    /// For each group from which position on keys and values are there, and numbers among the state's pages.
+    /// For each group the first position with keys and values, and its page numbers among the state's pages.
     tables: Vec<(usize, Vec<u32>)>,
     /// Ids, four bytes each.
     ids: &'a [u8],
-    /// The logits behind the last token, four bytes each; empty when they were not there.
+    /// The logits after the last token, four bytes each; empty when they were not there.
     logits: &'a [u8],
-    /// Tokens that no shift moved, nor saw such.
+    /// Tokens before the first one that a shift moved, or that saw a moved one.
     plain: usize,
-    /// Recurrent states and behind how many tokens each is, ascending.
+    /// Recurrent states, and the number of tokens before each, ascending.
     states: Vec<(usize, &'a [u8])>,
 }
 
-/// A state that was found to be whole and to fit.
+/// A state that was checked to be whole and to fit.
 struct Parsed<'a> {
     entries: Vec<Entry<'a>>,
     /// Of each group.
@@ -101,7 +104,7 @@ impl Context {
         }
     }
 
-    /// What comes before the sequences: it must be equal to load a state.
+    /// The numbers before the sequences. A state loads only if they are equal.
     fn state_shape(&self) -> [u32; 6] {
         let info = self.model.info();
         let (k_type, v_type) = self.runner.kv_types();
@@ -147,7 +150,7 @@ impl Context {
         0..self.sequences.n_groups()
     }
 
-    /// The pages of a group that some sequences have, in the order of their first use, and which tokens are of use in each.
+    /// The pages of a group that some sequences have, in the order of their first use, and the useful tokens in each.
     fn pages_of(&self, group: usize, range: Range<u32>) -> Result<Vec<(u32, Range<usize>)>> {
         let mut order: Vec<(u32, Range<usize>)> = Vec::new();
         let mut numbers: HashMap<u32, usize> = HashMap::new();
@@ -167,8 +170,8 @@ impl Context {
         Ok(order)
     }
 
-    /// Hands the tokens and the cache of sequence `seq`, or of all sequences, to `write`, part by part; the logits behind
-    /// them too where the last decode gave them.
+    /// Hands the tokens and the cache of sequence `seq`, or of all sequences, to `write`, in chunks; and the logits after them
+    /// where the last decode gave them.
     ///
     /// Errors: `InvalidArgument` for a sequence that does not exist, `Unsupported` for an encoder, and those of `write`.
     pub fn save_state(&self, seq: Option<u32>, write: &mut Writer<'_>) -> Result<()> {
@@ -228,7 +231,7 @@ impl Context {
         let n_seq = self.sequences.n_seq() as u64;
         let n_ctx = self.options.n_ctx as u64;
         let per_group = |group: usize| {
-            // One that has all positions has pages that are left out when it is loaded.
+            // A saved sequence that has all positions has pages that are left out on loading.
             let n_pages = match self.sequences.ring(group) {
                 usize::MAX => self.sequences.n_pages(group) as u64,
                 _ => n_seq.saturating_mul(n_ctx.div_ceil(PAGE_LEN as u64)),
@@ -239,15 +242,15 @@ impl Context {
         };
         let pages = self.groups().map(per_group).fold(0u64, u64::saturating_add);
         let per_seq = 16 + 4 * n_ctx + 4 * self.model.info().n_vocab as u64;
-        // Those that sequences share are written for each of them.
+        // Pages that sequences share are written for each of them.
         let n_slots = self.options.n_snapshots.map_or(0, |n| n as u64 + 2 * n_seq);
         let n_states = n_seq.saturating_mul(n_slots);
         let states = n_states.saturating_mul(8 + self.runner.states().slot_bytes() as u64);
         pages.saturating_add(states).saturating_add(128 + n_seq * per_seq)
     }
 
-    /// Makes sequence `seq` what a state of one sequence says, or all sequences what a state of a context says, those that
-    /// it does not have being empty then. On an error nothing has changed.
+    /// Restores sequence `seq` from a state of one sequence, or all sequences from a state of a context; sequences that the state
+    /// does not have become empty. On an error nothing has changed.
     ///
     /// Errors: `Format` for a state that is damaged; `InvalidArgument` for one of another model, of another kind of cache,
     /// of a context in place of a sequence or the other way round, of more sequences or of longer ones; `Unsupported` for one
@@ -265,7 +268,7 @@ impl Context {
             let n_free = self.sequences.n_free_without(group, emptied.clone());
             if used.len() > n_free {
                 return Err(Error::ContextFull(format!(
-                    "the state has {} pages of {PAGE_LEN} tokens{}, but the KV cache has room for {n_free}: rewind a sequence",
+                    "the state has {} pages of {PAGE_LEN} tokens{}, but the KV cache has {n_free} free: rewind a sequence",
                     used.len(),
                     self.sequences.called(group)
                 )));

@@ -16,7 +16,7 @@ use crate::threads;
 /// Bytes that a reader is asked for at a time.
 const READ_BYTES: usize = 1 << 20;
 
-/// Gives the next bytes of a state: writes some to the buffer and tells how many, 0 at the end.
+/// Gives the next bytes of a state: writes some to the buffer and returns how many, 0 at the end.
 pub type Reader<'a> = dyn FnMut(&mut [u8]) -> Result<usize> + 'a;
 
 /// The most names that are tried for a file.
@@ -24,15 +24,15 @@ const MOST_NAMES: usize = 1000;
 /// As many symbolic links in a row as Linux follows.
 const MOST_LINKS: usize = 40;
 
-/// Tells temporary files of one process apart.
+/// Keeps the names of temporary files of one process distinct.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 impl Context {
-    /// As [`Context::save_state`], to a file. Whatever fails, a file that was there before is as it was: the state is
-    /// written beside it and put in its place when it is whole and on disk. Its permissions stay, and so does a symbolic link to
-    /// it. A process that is killed meanwhile leaves the file beside it, `.ember-…tmp`, until a state is saved there again.
+    /// As [`Context::save_state`], to a file. On any failure an existing file stays as it was: the state is written to a file
+    /// beside it, which replaces it when it is whole and on disk. Its permissions stay, and so does a symbolic link to it. A
+    /// process that is killed meanwhile leaves the file beside it, `.ember-…tmp`, until a state is saved there again.
     ///
-    /// Errors: also `Io`, beginning with the path: for what is no file, too.
+    /// Errors: also `Io`, which begins with the path, also for a path that is no file.
     pub fn save_state_file(&self, seq: Option<u32>, path: &Path) -> Result<()> {
         let name = path.display().to_string();
         self.replace_file(seq, path).map_err(|e| e.within(&name))
@@ -40,7 +40,7 @@ impl Context {
 
     fn replace_file(&self, seq: Option<u32>, path: &Path) -> Result<()> {
         let failed = |e: std::io::Error| Error::Io(format!("the state cannot be written: {e}"));
-        let path = &behind_links(path).map_err(failed)?;
+        let path = &follow_links(path).map_err(failed)?;
         if fs::metadata(path).is_ok_and(|old| !old.is_file()) {
             return Err(Error::Io(
                 "it is no file that could be replaced, but a folder, a pipe or a device".into(),
@@ -53,7 +53,7 @@ impl Context {
         if outcome.is_err() {
             let _ = fs::remove_file(&beside);
         }
-        // Until here nobody else could have it.
+        // Until here nobody else could have opened it.
         drop(file);
         outcome
     }
@@ -86,7 +86,7 @@ impl Context {
         state.and_then(|state| self.load_state(seq, &state)).map_err(|e| e.within(&name))
     }
 
-    /// As [`Context::load_state`], from a reader, which is asked until it gives no more.
+    /// As [`Context::load_state`], from a reader, which is called until it gives no more.
     ///
     /// Errors: also those of `read`.
     pub fn load_state_from(&mut self, seq: Option<u32>, read: &mut Reader<'_>) -> Result<()> {
@@ -122,7 +122,8 @@ fn beside(path: &Path) -> io::Result<(File, PathBuf)> {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => continue,
             file => file?,
         };
-        // Before it was locked somebody may have taken it for one that was left. Where files cannot be locked nobody does.
+        // Before it was locked, another process may have taken it for an abandoned one. Where files cannot be locked no process
+        // does.
         let is_locked = !matches!(file.try_lock(), Err(TryLockError::WouldBlock));
         match fs::symlink_metadata(&beside) {
             Ok(_) if is_locked => return Ok((file, beside)),
@@ -137,14 +138,14 @@ fn beside(path: &Path) -> io::Result<(File, PathBuf)> {
     Err(io::Error::other("a file that was made beside it is taken away again and again"))
 }
 
-/// Where `path` leads: what is written to it is written there, whether that is there already or not.
-fn behind_links(path: &Path) -> io::Result<PathBuf> {
+/// The file that a write to `path` would go to, whether it exists or not.
+fn follow_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..MOST_LINKS {
         match fs::canonicalize(&path) {
             Ok(path) => return Ok(path),
             Err(e) => match fs::read_link(&path) {
-                // What it leads to is not there, or a link to what is not there.
+                // The target does not exist, or is a link to a missing file.
                 Ok(target) if e.kind() == io::ErrorKind::NotFound => {
                     path = path.parent().unwrap_or(Path::new("")).join(target);
                 }
@@ -156,12 +157,13 @@ fn behind_links(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other(format!("it leads to more than {MOST_LINKS} symbolic links in a row")))
 }
 
-/// How the names of files begin that are to replace the one at `path`: short ones, since the longest names have no room for more.
+/// The prefix of the names of files that are to replace the one at `path`. It is short, since the longest names cannot be
+/// extended.
 fn prefix_beside(path: &Path) -> String {
     format!(".ember-{:016x}-", xxh3_64(path.file_name().unwrap_or_default().as_encoded_bytes()))
 }
 
-/// Removes files that processes left which were killed: those that nobody has locked.
+/// Removes files that killed processes left: those that no process has locked.
 fn remove_left(path: &Path, prefix: &str) {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let Ok(files) = fs::read_dir(folder) else { return };
@@ -173,7 +175,7 @@ fn remove_left(path: &Path, prefix: &str) {
             && let Ok(left) = File::open(file.path())
             && left.try_lock().is_ok()
         {
-            // Still locked, lest one that was just made is locked in between and goes.
+            // Still locked, so that no file that another process has just made and locked is removed.
             let _ = fs::remove_file(file.path());
         }
     }
@@ -197,7 +199,7 @@ mod tests {
         link(folder.join("absolute").to_str().expect("UTF-8"), "c");
         link("gone/state", "d");
         link("loop", "loop");
-        let leads = |name: &str| behind_links(&folder.join(name));
+        let leads = |name: &str| follow_links(&folder.join(name));
         assert_eq!(leads("a").ok(), Some(folder.join("state")));
         assert_eq!(leads("b").ok(), Some(folder.join("absolute")));
         assert_eq!(leads("none").ok(), Some(folder.join("none")));

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::Tokens;
 
-/// Tokens run and the time that took, since the context was made or the counters were set back. Calls that ended with an
-/// error do not count.
+/// Tokens run and the time that took, since the context was made or the counters were reset. Calls that ended with an error do
+/// not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Timings {
     /// Tokens of calls with several tokens of a sequence: prompts.
@@ -22,7 +22,7 @@ pub struct Timings {
     pub n_embed: u64,
     /// Their time.
     pub embed: Duration,
-    /// Tokens that were run once more for the states of recurrent layers, since their sequence was shortened.
+    /// Tokens that ran once more for the states of recurrent layers, since their sequence was shortened.
     pub n_replay: u64,
     /// Their time.
     pub replay: Duration,
@@ -40,7 +40,7 @@ impl Timings {
         }
     }
 
-    /// One token was run, with others that may follow it.
+    /// Counts one token that ran, with drafts after it.
     pub(super) fn add_step(&mut self, time: Duration) {
         self.n_decode += 1;
         self.decode += time;
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_and_prompts_are_told_apart() {
+    fn steps_and_prompts_are_distinguished() {
         let mut timings = Timings::default();
         let ms = Duration::from_millis(1);
         timings.add_tokens(&Tokens::next(&[1]), ms);

@@ -1,4 +1,4 @@
-//! Calls of tools that always parse: what a model may write where it calls one.
+//! Constraints for tool calls, so that they always parse.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -10,25 +10,26 @@ use crate::error::Result;
 use crate::model::LoadedModel;
 use crate::tokenizer::Tokenizer;
 
-/// Most characters of white space between two parts of arguments: a model could write it to the end of its days.
+/// Most characters of white space between two parts of arguments: a model could write it without end.
 const WHITE_SPACE: usize = 8;
-/// Most steps for a mask: texts that are bounded in several ways at once take more than others, the first time.
+/// Most steps for a mask: texts with several bounds take more than others, the first time.
 const MASK: u64 = 1_000_000;
 
 /// The constraints of a conversation's replies.
 #[derive(Clone, Default)]
 pub struct CallConstraints {
-    /// Of a reply that begins with the answer.
+    /// For a reply that begins with the answer.
     answer: Option<Constraint>,
-    /// Of one that begins inside a thought.
+    /// For a reply that begins inside a thought.
     thought: Option<Constraint>,
 }
 
 impl CallConstraints {
-    /// Those for these tools. Where a call may be made, the constraint begins behind the mark of one; where it must be, with the answer.
+    /// The constraints for these tools. Where a call may be made, the constraint begins after the mark of one; where it must be,
+    /// with the answer.
     ///
-    /// Errors: `Unsupported` where a call has to be made in a form whose grammar is not known, and for schemas that have what
-    /// constraints have not, by name; `InvalidArgument` for a tool that does not exist and schemas that cannot be met.
+    /// Errors: `Unsupported` where a call has to be made in a form whose grammar is not known, and for schemas with keywords that
+    /// constraints do not have, by name; `InvalidArgument` for a tool that does not exist and schemas that no value meets.
     pub fn new(
         model: &Arc<LoadedModel>,
         format: &ReplyFormat,
@@ -52,7 +53,7 @@ impl CallConstraints {
                 return Ok(None);
             };
             let options = ConstraintOptions {
-                // Behind a call that might have been left out comes text again.
+                // After an optional call, free text comes again.
                 repeat: is_free && !grammar.triggers.is_empty(),
                 triggers: grammar.triggers.into_iter().map(Trigger::Text).collect(),
                 never: grammar.never,
@@ -71,7 +72,7 @@ impl CallConstraints {
         Ok(CallConstraints { answer, thought })
     }
 
-    /// That of a reply which begins inside a thought or not.
+    /// The constraint of a reply that begins inside a thought or not.
     pub fn of(&self, is_thinking: bool) -> Option<&Constraint> {
         if is_thinking { self.thought.as_ref() } else { self.answer.as_ref() }
     }

@@ -1,7 +1,7 @@
-//! A conversation made to fit its sequence: turns are dropped, and what stands behind them moves forward.
+//! Makes a conversation fit its sequence: drops turns, and moves the text after them forward.
 //!
-//! Ember drops whole turns and renders again. The text behind them is the same at another place, so the sequence forgets the tokens between two
-//! joints (`Context::shift`). Models that cannot shift run these tokens again.
+//! Ember drops whole turns and renders again. The text after them is the same at another place, so the sequence forgets the
+//! tokens between two joints (`Context::shift`). Models that cannot shift run the tokens after them again.
 #![forbid(unsafe_code)]
 
 use super::held::{Held, Joint};
@@ -12,16 +12,17 @@ use crate::chat::Rendered;
 use crate::context::Context;
 use crate::error::{Error, Result};
 
-/// Asked where a conversation is too long: how many tokens it has with the free ones that a reply needs, how many a sequence holds, and
-/// how many turns can be dropped, at least one. Says how many are, the oldest first; 0: none, and the reply ends in an error.
+/// Called where a conversation is too long, with the number of tokens it needs, those free for a reply included, the number that
+/// a sequence holds, and how many turns can be dropped, at least one. Returns how many to drop, the oldest first; 0: none, and
+/// the reply ends in an error.
 pub type OnFull = Box<dyn FnMut(usize, usize, usize) -> usize + Send>;
 
-/// Bytes of a prompt that is rendered and encoded to its end, whatever is cancelled meanwhile.
+/// A prompt of at most this many bytes is rendered and encoded to its end, whatever is cancelled meanwhile.
 const MOST_UNWATCHED: usize = 1 << 12;
 
 impl Conversation {
-    /// Makes `held` the prompt of the conversation, with as many turns dropped as need be; the sequence forgets them too where it can,
-    /// so that nothing behind them is run again. Gives the prompt's text.
+    /// Makes `held` the prompt of the conversation, with as few turns dropped as it takes. The sequence forgets them too where it
+    /// can, so that nothing after them runs again. Returns the prompt's text.
     pub(super) fn fit(&mut self, context: &mut Context) -> Result<String> {
         let n_ctx = context.options().n_ctx;
         let reserve = self.options.reserve.unwrap_or(self.options.generate.max_tokens.min(n_ctx / 4)).max(1);
@@ -60,7 +61,7 @@ impl Conversation {
         };
         if let Some((from, to)) = forgotten {
             let (seq, n) = (self.options.generate.seq, to.n_tokens - from.n_tokens);
-            // The sequence may hold something else by now, or the model may not be able to forget: then all is run that is needed.
+            // The sequence may hold something else by now, or the model may be unable to shift: then all that is needed runs.
             let holds = context.tokens(seq)?.starts_with(&self.held.tokens[..to.n_tokens]);
             if holds && context.shift(seq, from.n_tokens, n).is_ok() {
                 self.usage.n_forgotten = n;
@@ -71,7 +72,7 @@ impl Conversation {
         Ok(rendered.text)
     }
 
-    /// What ends work on a text of `n_bytes` early. The generation tells of a token that is cancelled; a short text is soon done.
+    /// The cancel tokens for work on a text of `n_bytes`. The generation reports a cancelled token; a short text is soon done.
     fn watch<'a>(&'a self, context: &'a Context, n_bytes: usize) -> Watch<'a> {
         match n_bytes > MOST_UNWATCHED {
             true => context.watch(self.options.generate.cancel.as_ref()),
@@ -79,8 +80,8 @@ impl Conversation {
         }
     }
 
-    /// What is held when the prompt is `rendered`, which is `whole` without some turns, and between which joints tokens are forgotten
-    /// for that.
+    /// What is held when the prompt is `rendered`, which is `whole` without some turns; and the joints between which tokens are
+    /// forgotten for it.
     fn planned(
         &self,
         whole: &Rendered,
@@ -107,7 +108,7 @@ impl Conversation {
         self.template.render(&messages, self.input(), &|| watch.check())
     }
 
-    /// The first messages of the turns that can be dropped, and behind them of the one that cannot.
+    /// The first messages of the turns that can be dropped, followed by that of the first one that cannot.
     fn droppable(&self, dropped: &std::ops::Range<usize>) -> Vec<usize> {
         let turns = self.messages.iter().enumerate().filter(|(_, message)| message.role == Role::User);
         let turns: Vec<usize> = turns.map(|(at, _)| at).collect();

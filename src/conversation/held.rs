@@ -1,4 +1,4 @@
-//! What the sequence of a conversation holds, as text and as tokens, so that what is there is not run again.
+//! What the sequence of a conversation holds, as text and as tokens, so that held tokens do not run again.
 //!
 //! The next prompt keeps tokens up to the last joint before the texts differ. A *joint* is beside a control token, or where generated text
 //! begins or ends, so no token before it depends on what follows.
@@ -10,7 +10,7 @@ use crate::chat::Rendered;
 use crate::error::Result;
 use crate::tokenizer::{Encoder, Tokenizer};
 
-/// A place where text can be cut without another token than before on either side: beside a control token, and where generated text
+/// A place where the tokens on both sides stay the same when the text is cut: beside a control token, and where generated text
 /// begins and ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Joint {
@@ -20,25 +20,25 @@ pub struct Joint {
     pub n_bytes: usize,
 }
 
-/// Text, its tokens, and where they meet.
+/// Text, its tokens, and their common boundaries.
 #[derive(Debug, Clone, Default)]
 pub struct Held {
     pub(super) text: Vec<u8>,
     pub(super) tokens: Vec<u32>,
     /// Ascending.
     pub(super) joints: Vec<Joint>,
-    /// As [`Rendered::foreign`], of the text that was not generated.
+    /// As [`Rendered::foreign`], for the text that was not generated.
     pub(super) foreign: Vec<usize>,
-    /// The text that was generated: the model's tokens, whatever they spell.
+    /// The generated text: the model's tokens, whatever they spell.
     pub(super) generated: Vec<Range<usize>>,
 }
 
 impl Held {
-    /// How many bytes of `rendered` from `at` on are the text from `from` on, and come from the same hands.
+    /// How many bytes of `rendered` from `at` on equal the text from `from` on, and have the same origin.
     fn agreement(&self, from: usize, rendered: &Rendered, at: usize) -> usize {
         let (mine, other) = (&self.text[from..], &rendered.text.as_bytes()[at..]);
         let n = mine.iter().zip(other).take_while(|(a, b)| a == b).count();
-        // A character of a message's is not one of the template's.
+        // A character of a message differs from an equal one of the template.
         let is_generated = |at: usize| self.generated.iter().any(|range| range.contains(&at));
         let within = |list: &[usize], first: usize| {
             let begin = list.partition_point(|&at| at < first);
@@ -61,7 +61,7 @@ impl Held {
         end.checked_sub(1).map_or(Joint::default(), |last| self.joints[last])
     }
 
-    /// Becomes `rendered`, with the tokens that it has already as far as the text is the same.
+    /// Becomes `rendered`, and keeps its tokens as far as the text is the same.
     pub fn become_text(&mut self, tokenizer: Encoder<'_>, rendered: &Rendered) -> Result<()> {
         let joint = self.joint_within(self.agreement(0, rendered, 0));
         let (past, rest) = (&self.tokens[..joint.n_tokens], &rendered.text[joint.n_bytes..]);
@@ -79,7 +79,7 @@ impl Held {
         Ok(())
     }
 
-    /// Forgets what is behind `joint`.
+    /// Forgets what follows `joint`.
     fn cut(&mut self, joint: Joint) {
         self.text.truncate(joint.n_bytes);
         self.tokens.truncate(joint.n_tokens);
@@ -108,7 +108,7 @@ impl Held {
 
     /// The generation is over.
     pub fn end_reply(&mut self) {
-        // Where its last character is not whole, nothing can go on behind it.
+        // Where the last character is incomplete, no text can follow.
         if std::str::from_utf8(&self.text).is_ok() {
             self.join();
         }
@@ -121,8 +121,8 @@ impl Held {
         self.joints.push(end);
     }
 
-    /// The tokens to forget for the text to become the beginning of `rendered`, which is what it was the beginning of, less
-    /// `n_dropped` bytes: from one joint to another. `None` where what is behind them differs.
+    /// The tokens to forget, from one joint to another, so that the text becomes the beginning of `rendered`, which lacks
+    /// `n_dropped` bytes of the former prompt. `None` where the text after them differs.
     pub fn dropped(&self, rendered: &Rendered, n_dropped: usize) -> Option<(Joint, Joint)> {
         let common = self.agreement(0, rendered, 0);
         let candidates =
@@ -131,8 +131,8 @@ impl Held {
             let at =
                 self.joints.binary_search_by_key(&(from.n_bytes + n_dropped), |joint| joint.n_bytes).ok()?;
             let to = self.joints[at];
-            let n_behind = self.text.len() - to.n_bytes;
-            let agrees = n_behind > 0 && self.agreement(to.n_bytes, rendered, from.n_bytes) == n_behind;
+            let n_after = self.text.len() - to.n_bytes;
+            let agrees = n_after > 0 && self.agreement(to.n_bytes, rendered, from.n_bytes) == n_after;
             (agrees && to.n_tokens > from.n_tokens).then_some((from, to))
         })
     }
@@ -156,7 +156,7 @@ impl Held {
     }
 }
 
-/// The joints of `text`, whose tokens are `tokens`, behind `begin`.
+/// The joints of `text`, whose tokens are `tokens`, after `begin`.
 fn joints(tokenizer: &Tokenizer, tokens: &[u32], text: &str, begin: Joint) -> Vec<Joint> {
     let mut found = Vec::new();
     let (mut at, mut was_control, mut whole) = (0, true, true);
@@ -170,11 +170,11 @@ fn joints(tokenizer: &Tokenizer, tokens: &[u32], text: &str, begin: Joint) -> Ve
         let rest = &text.as_bytes()[at..];
         at += match bytes {
             bytes if rest.starts_with(bytes) => bytes.len(),
-            // A space that a vocabulary puts before texts.
+            // A vocabulary may put a space before texts.
             [b' ', bytes @ ..] if rest.starts_with(bytes) => bytes.len(),
-            // BOS that the template did not write.
+            // BOS, which the template did not write.
             _ if begin.n_tokens == 0 && i == 0 && tokenizer.bos() == Some(token) => 0,
-            // A normalizer has changed the text: where the other tokens begin is not known.
+            // A normalizer has changed the text, so the places of the other tokens are unknown.
             _ => {
                 whole = false;
                 break;
@@ -182,7 +182,7 @@ fn joints(tokenizer: &Tokenizer, tokens: &[u32], text: &str, begin: Joint) -> Ve
         };
     }
     if !whole || at != text.len() {
-        // What was found may be by chance.
+        // The match may be a coincidence.
         found.clear();
     }
     found.push(Joint { n_tokens: begin.n_tokens + tokens.len(), n_bytes: begin.n_bytes + text.len() });

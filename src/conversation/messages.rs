@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// What the host says before all else.
+    /// The host's text before all others.
     System,
     /// As system, in newer templates.
     Developer,
@@ -18,7 +18,7 @@ pub enum Role {
     User,
     /// The model.
     Assistant,
-    /// What a tool gave.
+    /// The result of a tool.
     Tool,
 }
 
@@ -32,7 +32,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// Reads an object with a `role`. `InvalidArgument` for what is none.
+    /// Reads an object with a `role`. `InvalidArgument` for any other text.
     pub fn parse(json: &str) -> Result<Message> {
         #[derive(Deserialize)]
         struct Spoken {
@@ -64,19 +64,19 @@ impl Message {
     }
 }
 
-/// A reply as it was read.
+/// A reply as it was parsed.
 #[derive(Debug, Clone, Default)]
 pub struct Reply {
     /// The answer.
     pub content: String,
-    /// What was thought.
+    /// The thought.
     pub thinking: String,
     /// The calls that are complete: id, name, and the arguments as a JSON object.
     pub calls: Vec<(String, String, String)>,
 }
 
 impl Reply {
-    /// The message that it becomes.
+    /// The reply as a message.
     pub fn message(&self) -> Result<Message> {
         #[derive(Serialize)]
         struct Said<'a> {
@@ -130,7 +130,7 @@ pub fn array<'m>(messages: impl Iterator<Item = &'m Message>) -> String {
     out
 }
 
-/// Messages of a JSON array. `InvalidArgument` for what is none.
+/// The messages of a JSON array. `InvalidArgument` for any other text.
 pub fn parse_array(json: &str) -> Result<Vec<Message>> {
     let list: Vec<&RawValue> = serde_json::from_str(json)
         .map_err(|e| Error::InvalidArgument(format!("messages cannot be read as a JSON array: {e}")))?;

@@ -1,8 +1,9 @@
-//! Conversations: messages in, events out, and a history that is kept.
+//! Conversations: messages in, events out, with a history.
 //!
-//! A [`Conversation`] writes its messages with the model's chat template, has the answer generated in a sequence of a context, and reads it
-//! by the template's own marks: the answer, thoughts, calls of tools. What the sequence holds already is not run again ([`held`]). Where
-//! the sequence would become too long, whole turns are dropped, the oldest first; the system text and the first turn stay.
+//! A [`Conversation`] renders its messages with the model's chat template, has the answer generated in a sequence of a context,
+//! and parses it by the template's own marks: the answer, thoughts, tool calls. Tokens that the sequence already holds do not run
+//! again ([`held`]). Where the sequence would become too long, whole turns are dropped, the oldest first; the system text and the
+//! first turn stay.
 //!
 //! Texts of messages can never spell a control token ([`crate::chat::Guard`]).
 #![forbid(unsafe_code)]
@@ -35,25 +36,25 @@ use crate::generate::{EventKind, FinishReason, Generator, Prompt, Usage};
 use crate::model::LoadedModel;
 use crate::sampler::Sampler;
 
-/// What happens in a reply.
+/// An event of a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
-    /// Of the answer, of thoughts, of calls.
+    /// A piece of the answer, of a thought or of a call.
     Reply(ReplyEvent),
     /// The reply is over; the last piece.
     End(FinishReason),
 }
 
-/// What a reply took.
+/// Counters of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct TurnUsage {
-    /// Of the generation; the prompt is the whole conversation.
+    /// Those of the generation; the prompt is the whole conversation.
     pub generation: Usage,
     /// Tokens of thoughts among those that were generated.
     pub n_thinking: usize,
-    /// Turns that were dropped for room before this reply.
+    /// Turns that were dropped before this reply, to make it fit.
     pub n_dropped_turns: usize,
-    /// Tokens that the sequence forgot with them, without running what stands behind them again.
+    /// Tokens that the sequence forgot with them, without running the later ones again.
     pub n_forgotten: usize,
 }
 
@@ -65,11 +66,11 @@ pub struct Conversation {
     tools: Tools,
     calls: CallConstraints,
     options: ConversationOptions,
-    /// `options.variables` with the one that switches thinking.
+    /// `options.variables` with the variable that switches thinking.
     variables: Option<String>,
     on_full: Option<OnFull>,
     messages: Vec<Message>,
-    /// Messages from this one up to that one were dropped: the prompt is without them. Both are first messages of turns.
+    /// The range of dropped messages: the prompt is without them. Both ends are first messages of turns.
     dropped: std::ops::Range<usize>,
     held: Held,
     reply: Option<Running>,
@@ -85,15 +86,16 @@ struct Running {
     /// Tokens of thoughts so far; `None`: the budget has been used up, and the thought was closed.
     n_thinking: usize,
     was_closed: bool,
-    /// What generations before this one did, where a thought was closed.
+    /// Counters of generations before this one, where a thought was closed.
     before: Usage,
 }
 
 impl Conversation {
-    /// An empty conversation over `model`, in whatever context it is sent to.
+    /// An empty conversation over `model`; each call names the context.
     ///
-    /// Errors: `Unsupported` for a model without a template or a tokenizer, for tools that the template does not know and thinking that it
-    /// does not switch; `InvalidArgument` for options that contradict each other or are not the JSON they must be.
+    /// Errors: `Unsupported` for a model without a template or a tokenizer, for tools that the template does not support and
+    /// thinking that it does not switch; `InvalidArgument` for options that contradict each other or are not the JSON they must
+    /// be.
     pub fn new(model: &Arc<LoadedModel>, options: ConversationOptions) -> Result<Conversation> {
         model.require_logits()?;
         model.require_one_part(
@@ -128,7 +130,7 @@ impl Conversation {
             usage: TurnUsage::default(),
             options,
         };
-        // A date in the prompt must not change from one turn to the next: all behind it would be run again.
+        // A date in the prompt must not change from one turn to the next: all after it would run again.
         let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
         conversation.options.now.get_or_insert(i64::try_from(since).unwrap_or(0));
         if let Some(system) = conversation.options.system.take() {
@@ -137,17 +139,17 @@ impl Conversation {
         Ok(conversation)
     }
 
-    /// Has `on_full` say how many turns are dropped where the sequence would become too long; `None`: as few as need be.
+    /// Sets the callback that says how many turns to drop where the sequence would become too long; `None`: as few as it takes.
     pub fn set_on_full(&mut self, on_full: Option<OnFull>) {
         self.on_full = on_full;
     }
 
-    /// All messages so far, those that were dropped included, as a JSON array.
+    /// All messages so far, dropped ones included, as a JSON array.
     pub fn messages(&self) -> String {
         messages::array(self.messages.iter())
     }
 
-    /// What the last reply took.
+    /// Counters of the last reply.
     pub fn usage(&self) -> TurnUsage {
         self.usage
     }
@@ -157,8 +159,8 @@ impl Conversation {
         &self.options
     }
 
-    /// Most tokens of a thought from now on, after which it is closed; `None`: as many as it takes. `Unsupported` where the template has
-    /// no marks of thoughts.
+    /// Most tokens of a thought from now on, after which it is closed; `None`: no limit. `Unsupported` where the template has no
+    /// marks of thoughts.
     pub fn set_thinking_budget(&mut self, budget: Option<usize>) -> Result<()> {
         let options = ConversationOptions { thinking_budget: budget, ..self.options.clone() };
         options.variables_for(&self.format, self.model.name())?;
@@ -168,7 +170,8 @@ impl Conversation {
 
     /// Whether replies from now on have to call a tool.
     ///
-    /// Errors, after which it is as before: `Busy` while a reply is under way; those that [`Conversation::new`] has for a choice.
+    /// Errors, after which the choice is as before: `Busy` while a reply is under way; those that [`Conversation::new`] has for a
+    /// choice.
     pub fn set_tool_choice(&mut self, choice: ToolChoice) -> Result<()> {
         self.check_idle()?;
         let options = ConversationOptions { tool_choice: choice, ..self.options.clone() };
@@ -178,12 +181,12 @@ impl Conversation {
         Ok(())
     }
 
-    /// What happens from now on where the conversation becomes too long, and how many tokens must be free for a reply.
+    /// Sets what happens where the conversation becomes too long, and how many tokens must be free for a reply.
     pub fn set_when_full(&mut self, when_full: WhenFull, reserve: Option<usize>) {
         (self.options.when_full, self.options.reserve) = (when_full, reserve);
     }
 
-    /// Adds a message without having it answered: a JSON object, as chat templates take them. `Busy` while a reply is under way.
+    /// Adds a message without an answer to it: a JSON object, as chat templates take them. `Busy` while a reply is under way.
     pub fn add(&mut self, message: Message) -> Result<()> {
         self.check_idle()?;
         self.messages.push(message);
@@ -200,9 +203,8 @@ impl Conversation {
     }
 
     /// Begins a reply to the messages so far, the last of which must be a user's or a tool's. [`Conversation::next`] gives its pieces.
-    ///
-    /// Errors, after which the messages are as before: `InvalidArgument` when there is nothing to reply to or the template refuses the
-    /// messages; `ContextFull` when they do not fit, whatever is dropped; those of [`Generator::new`].
+    /// Errors, after which the messages are as before: `InvalidArgument` when there is nothing to reply to or the template
+    /// refuses the messages; `ContextFull` when they do not fit, whatever is dropped; those of [`Generator::new`].
     pub fn begin(&mut self, context: &mut Context) -> Result<()> {
         self.check_idle()?;
         if !Arc::ptr_eq(context.model(), &self.model) {
@@ -242,7 +244,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// A generator that goes on behind all that is held, inside a thought or not.
+    /// A generator that continues after the held tokens, inside a thought or not.
     fn generator(&self, context: &Context, max_tokens: usize, is_thinking: bool) -> Result<Generator> {
         let mut options = self.options.generate.clone();
         (options.reuse_prefix, options.render_special, options.max_tokens) = (true, true, max_tokens);
@@ -254,7 +256,7 @@ impl Conversation {
 
     /// The next piece of the reply; `None` when there is none under way. After [`Piece::End`] the reply is a message.
     ///
-    /// Errors leave the reply where it was: the call can be repeated, or the reply given up ([`Conversation::abandon`]).
+    /// Errors leave the reply where it was: the call can be repeated, or the reply abandoned ([`Conversation::abandon`]).
     pub fn next(&mut self, context: &mut Context, sampler: &mut Sampler) -> Result<Option<Piece>> {
         loop {
             let Some(running) = &mut self.reply else { return Ok(None) };
@@ -270,7 +272,7 @@ impl Conversation {
         }
     }
 
-    /// Generates a token more, and puts what it brings into `pieces`.
+    /// Generates one more token, and adds its events to `pieces`.
     fn step(&mut self, context: &mut Context, sampler: &mut Sampler) -> Result<()> {
         let Some(running) = &mut self.reply else { return Ok(()) };
         if running.is_over_budget(self.options.thinking_budget) {
@@ -301,14 +303,14 @@ impl Conversation {
         Ok(())
     }
 
-    /// Ends a thought that has used its budget up: the mark that closes it comes as if the model had said so.
+    /// Closes a thought that has used up its budget: the closing mark is added as if the model had generated it.
     fn close_thought(&mut self, context: &mut Context) -> Result<()> {
         let Some(running) = &mut self.reply else { return Ok(()) };
         let must_call = matches!(self.options.tool_choice, ToolChoice::Required | ToolChoice::Named(_));
         let Some(close) = self.format.thought_end(must_call) else { return Ok(()) };
         let tokenizer = self.model.tokenizer()?;
         let ids = tokenizer.encode_rendered(&self.held.tokens, &close, &[])?;
-        // The last token was told, and may not have run yet; the new generation runs it with the mark.
+        // The last token was reported, and may not have run yet; the new generation runs it with the mark.
         let before = running.usage();
         let left = self.options.generate.max_tokens.saturating_sub(before.n_generated + ids.len());
         for &id in &ids {
@@ -324,14 +326,14 @@ impl Conversation {
         Ok(())
     }
 
-    /// Gives the reply under way up: what came of it is no message, nor are the messages that it was to answer gone.
+    /// Abandons the reply under way: its text becomes no message, and the messages that it was to answer stay.
     pub fn abandon(&mut self) {
         if self.reply.take().is_some() {
             self.held.end_reply();
         }
     }
 
-    /// Forgets the last turn: the user's last message and all behind it.
+    /// Forgets the last turn: the user's last message and all after it.
     pub fn undo(&mut self) -> Result<()> {
         self.check_idle()?;
         let last = self.messages.iter().rposition(|message| message.role == Role::User);
@@ -342,8 +344,8 @@ impl Conversation {
         Ok(())
     }
 
-    /// The same conversation in another sequence of the same context, or in any sequence of another one: both go on by themselves.
-    /// With `context` the other sequence gets what this one's holds; without, it is run again there.
+    /// The same conversation in another sequence of the same context, or in any sequence of another one; both continue
+    /// independently. With `context` the other sequence gets a copy of this one's tokens; without, they run again there.
     pub fn fork(&self, seq: u32, context: Option<&mut Context>) -> Result<Conversation> {
         self.check_idle()?;
         if let Some(context) = context {
@@ -364,7 +366,7 @@ impl Conversation {
         Ok(fork)
     }
 
-    /// What the template is rendered with.
+    /// The input of the template.
     fn input(&self) -> ChatInput {
         ChatInput {
             tools: self.options.tools.clone(),
@@ -383,7 +385,7 @@ impl Running {
             && budget.is_some_and(|budget| self.n_thinking >= budget)
     }
 
-    /// Takes events of the reply.
+    /// Adds events of the reply.
     fn take(&mut self, events: Vec<ReplyEvent>) {
         for event in events {
             match &event {
@@ -399,7 +401,7 @@ impl Running {
         }
     }
 
-    /// What all generations of the reply did.
+    /// The counters of all generations of the reply.
     fn usage(&self) -> Usage {
         let (now, before) = (self.generator.usage(), self.before);
         match self.was_closed {

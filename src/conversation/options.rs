@@ -1,4 +1,4 @@
-//! How a conversation is held.
+//! The options of a conversation.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -33,10 +33,10 @@ pub struct ConversationOptions {
     pub tool_choice: ToolChoice,
     /// Whether it may call several in one reply.
     pub parallel_calls: bool,
-    /// Whether calls are constrained to the schemas of the tools, so that they always parse, where the grammar of the template's form of
-    /// calls is known. Where a call has to be made, it must be.
+    /// Whether calls are constrained to the schemas of the tools, so that they always parse, where Ember knows the grammar of the
+    /// template's calls. Where a call has to be made, Ember must know it.
     pub strict_tools: bool,
-    /// Whether it thinks before it answers; `None`: as the template has it.
+    /// Whether it thinks before it answers; `None`: as the template says.
     pub thinking: Option<bool>,
     /// Most tokens of a thought; then it is closed by the template's own mark.
     pub thinking_budget: Option<usize>,
@@ -48,12 +48,13 @@ pub struct ConversationOptions {
     pub template_name: Option<String>,
     /// What happens where the sequence would become too long.
     pub when_full: WhenFull,
-    /// Tokens that must be free for a reply when it begins; `None`: as many as it may have, and a quarter of the sequence at most.
+    /// Tokens that must be free for a reply when it begins; `None`: as many as the reply may have, and a quarter of the sequence
+    /// at most.
     pub reserve: Option<usize>,
-    /// What `strftime_now` shows in a template: seconds since the start of 1970 on the local clock. `None`: now, as the conversation
-    /// begins, and the same in all of its turns.
+    /// What `strftime_now` shows in a template: seconds since the start of 1970 on the local clock. `None`: the time when the
+    /// conversation begins, in all of its turns.
     pub now: Option<i64>,
-    /// How replies are generated: `max_tokens` of each, the sequence, stop strings and so on.
+    /// Options of generation: `max_tokens` of each reply, the sequence, stop strings and so on.
     pub generate: GenerateOptions,
 }
 
@@ -79,7 +80,7 @@ impl Default for ConversationOptions {
 }
 
 impl ConversationOptions {
-    /// `InvalidArgument` for options that mean nothing here.
+    /// `InvalidArgument` for options that a conversation does not have.
     pub(super) fn check(&self) -> Result<()> {
         let o = &self.generate;
         let refused = [
@@ -103,8 +104,8 @@ impl ConversationOptions {
         }
     }
 
-    /// The constraints of replies that may call these tools. Errors: those of [`CallConstraints::new`], and `InvalidArgument` for a
-    /// constraint of another kind beside them.
+    /// The constraints of replies that may call these tools. Errors: those of [`CallConstraints::new`], and `InvalidArgument` for
+    /// another constraint beside them.
     pub(super) fn call_constraints(
         &self,
         model: &Arc<LoadedModel>,
@@ -125,8 +126,8 @@ impl ConversationOptions {
         Ok(calls)
     }
 
-    /// The variables for a template of this format, with the one that switches thinking. `Unsupported` where it cannot be switched, or
-    /// have a budget.
+    /// The variables for a template of this format, with the variable that switches thinking. `Unsupported` where the template
+    /// cannot switch it, or cannot have a budget.
     pub(super) fn variables_for(&self, format: &ReplyFormat, model: &str) -> Result<Option<String>> {
         if self.thinking_budget.is_some() && format.thinking().is_none() {
             return Err(Error::Unsupported(format!(
@@ -137,8 +138,8 @@ impl ConversationOptions {
     }
 }
 
-/// The JSON object `variables` with the variable of a template of this format that switches thinking on or off; `None` leaves it as the
-/// template has it. `Unsupported` where it cannot be switched.
+/// The JSON object `variables` with the variable of a template of this format that switches thinking on or off; `None` leaves it
+/// as the template says. `Unsupported` where the template cannot switch it.
 pub fn with_thinking(
     variables: Option<&str>,
     thinking: Option<bool>,
@@ -154,7 +155,7 @@ pub fn with_thinking(
             Some(off) => with_variable(variables, &switch.variable, off).map(Some),
             None => unsupported("the chat template has no value that switches thinking off"),
         },
-        // Nothing to switch: it always thinks, or never.
+        // Nothing to switch: the model always thinks, or never.
         (None, true) if format.thinking().is_some() => as_it_is,
         (None, false) if format.thinking().is_none() => as_it_is,
         (None, _) => unsupported("the chat template has no variable that switches thinking"),

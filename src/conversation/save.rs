@@ -1,4 +1,4 @@
-//! A conversation as bytes: its messages, and what its sequence holds. The sequence itself is a context's to save.
+//! A conversation as bytes: its messages, and what its sequence holds. The sequence itself is saved by its context.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -45,10 +45,10 @@ impl Conversation {
         Ok(out)
     }
 
-    /// A conversation that was saved, with options of its own: `system` must not be among them. Where its sequence was not loaded with
-    /// it, the next reply runs all of it again.
+    /// A saved conversation, with new options: `system` must not be among them. Where its sequence was not loaded with it, the
+    /// next reply runs all of it again.
     ///
-    /// Errors: `Format` for bytes that are damaged, `Unsupported` for those of a later version, and those of [`Conversation::new`].
+    /// Errors: `Format` for damaged bytes, `Unsupported` for those of a later version, and those of [`Conversation::new`].
     pub fn load(
         model: &Arc<LoadedModel>,
         options: ConversationOptions,
@@ -119,7 +119,7 @@ impl Conversation {
     }
 }
 
-/// Whether text can be cut at all of `places`, which are ascending and within it.
+/// Whether `places`, which are ascending, are character boundaries of `text`.
 fn are_boundaries(text: &[u8], places: &[u64]) -> bool {
     let mut first = 0;
     places.iter().all(|&place| {
@@ -128,19 +128,19 @@ fn are_boundaries(text: &[u8], places: &[u64]) -> bool {
     })
 }
 
-/// Bytes behind their number.
+/// Bytes that follow their number.
 fn bytes<'b>(rest: &mut &'b [u8]) -> Option<&'b [u8]> {
-    let (n, behind) = rest.split_first_chunk::<8>()?;
-    let (bytes, behind) = behind.split_at_checked(usize::try_from(u64::from_le_bytes(*n)).ok()?)?;
-    *rest = behind;
+    let (n, tail) = rest.split_first_chunk::<8>()?;
+    let (bytes, tail) = tail.split_at_checked(usize::try_from(u64::from_le_bytes(*n)).ok()?)?;
+    *rest = tail;
     Some(bytes)
 }
 
-/// Numbers behind their number.
+/// Numbers that follow their number.
 fn numbers(rest: &mut &[u8]) -> Option<Vec<u64>> {
-    let (n, behind) = rest.split_first_chunk::<8>()?;
+    let (n, tail) = rest.split_first_chunk::<8>()?;
     let n_bytes = usize::try_from(u64::from_le_bytes(*n)).ok()?.checked_mul(8)?;
-    let (list, behind) = behind.split_at_checked(n_bytes)?;
-    *rest = behind;
+    let (list, tail) = tail.split_at_checked(n_bytes)?;
+    *rest = tail;
     Some(list.as_chunks::<8>().0.iter().map(|n| u64::from_le_bytes(*n)).collect())
 }

@@ -1,11 +1,11 @@
-//! The chat template of a model, with all that it is rendered with.
+//! The chat template of a model, with its inputs.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
 
 use super::CallConstraints;
 use crate::chat::reply::{ReplyFormat, ReplyOptions, ReplyParser, ToolChoice, Tools};
-use crate::chat::{ChatInput, ChatTemplate, Guard, Rendered, room, template_room};
+use crate::chat::{ChatInput, ChatTemplate, Guard, Rendered, memory_needed, template_memory};
 use crate::constrain::Constraint;
 use crate::error::Result;
 use crate::memory::expect_room;
@@ -21,7 +21,7 @@ pub struct Template {
     guard: Option<Guard>,
 }
 
-/// The token that has some role.
+/// The token of a role.
 type RoleOf = fn(&Tokenizer) -> Option<u32>;
 
 impl Template {
@@ -38,7 +38,7 @@ impl Template {
             Some(text) => (text, true),
             None => (model.chat_template(name, has_tools)?, false),
         };
-        expect_room(template_room(text), "a chat template of this length")?;
+        expect_room(template_memory(text), "a chat template of this length")?;
         let compiled = ChatTemplate::parse(text);
         let compiled = if is_own { compiled? } else { compiled.map_err(|e| e.within(model.name()))? };
         let roles: [(&str, RoleOf); 4] = [
@@ -69,13 +69,14 @@ impl Template {
         self
     }
 
-    /// How replies to its prompts are written.
+    /// The format of replies to its prompts.
     pub fn reply_format(&self) -> ReplyFormat {
         ReplyFormat::of_parsed(&self.compiled, &self.source)
     }
 
-    /// The constraint of a reply to `prompt` that may call tools: that its calls follow the tools' schemas, or that there is one. `None`
-    /// where nothing is to be constrained. Errors: those of [`CallConstraints::new`], and `InvalidArgument` for tools that are none.
+    /// The constraint of a reply to `prompt` that may call tools: that its calls follow the tools' schemas, or that there is one.
+    /// `None` where nothing is constrained. Errors: those of [`CallConstraints::new`], and `InvalidArgument` for tools that are
+    /// no tools.
     pub fn call_constraint(
         &self,
         model: &Arc<LoadedModel>,
@@ -91,7 +92,7 @@ impl Template {
         Ok(constraints.of(is_thinking).cloned())
     }
 
-    /// What it writes for these messages. Without a guard, texts of messages that spell control tokens are as good as the template's own.
+    /// The prompt for these messages. Without a guard, texts of messages that spell control tokens count as the template's own.
     /// Errors: those of [`ChatTemplate::render`], `NoMemory`.
     pub fn render(
         &self,
@@ -100,8 +101,8 @@ impl Template {
         look: &dyn Fn() -> Result<()>,
     ) -> Result<Rendered> {
         let more = [&input.tools, &input.variables].into_iter().flatten();
-        let n_bytes = more.fold(room(messages), |sum, json| sum.saturating_add(room(json)));
-        // With a guard all texts are there twice.
+        let n_bytes = more.fold(memory_needed(messages), |sum, json| sum.saturating_add(memory_needed(json)));
+        // With a guard there are two copies of all texts.
         let n_copies = if self.guard.is_some() { 2 } else { 1 };
         expect_room(n_bytes.saturating_mul(n_copies), "a conversation of this length")?;
         let input = ChatInput { special_tokens: self.special_tokens.clone(), ..input };

@@ -11,7 +11,7 @@ pub(super) struct Home {
     /// Whether some of them are the engine's, which stay in the process that made it.
     has_threads: bool,
     process: AtomicU32,
-    /// Held by the thread of a child process that looks whether the engine can be the child's.
+    /// Held by the thread of a child process that checks whether the engine can become the child's.
     moves: Mutex<()>,
 }
 
@@ -20,14 +20,14 @@ impl Home {
         Home { has_threads, process: AtomicU32::new(threads::process()), moves: Mutex::new(()) }
     }
 
-    /// In a child process made by `fork` the engine becomes the child's, and `forget` does away with what callers in the parent
-    /// left. `InvalidArgument` where it has threads of its own, or somebody `is_at_work` who does not exist here.
+    /// In a child process made by `fork` the engine becomes the child's, and `forget` drops what callers in the parent left.
+    /// `InvalidArgument` where it has threads of its own, or where `is_at_work` finds a thread that does not exist here.
     pub(super) fn check(&self, is_at_work: impl FnOnce() -> bool, forget: impl FnOnce()) -> Result<()> {
         let here = threads::process();
         if self.process.load(SeqCst) == here {
             return Ok(());
         }
-        // Until it is the child's, nobody of the child is at work on it.
+        // Until it is the child's, no thread of the child works on it.
         let moves = self.moves.lock_or_give_up();
         let process = self.process.load(SeqCst);
         if process == here {
@@ -35,7 +35,7 @@ impl Home {
         }
         let why = match self.has_threads {
             true => "has its threads",
-            // Without `moves` a child's child is asked, whose parent was forked while it asked itself.
+            // Without `moves` this is the child of a child whose parent was forked during this check.
             false if moves.is_none() || is_at_work() => "was at work on it",
             false => {
                 forget();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::generate::{Event, EventKind, FinishReason, Usage};
 use crate::threads::Mutex;
 
-/// Counters since the engine was made, and how things stand.
+/// Counters since the engine was made, and its state now.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Metrics {
     /// Requests that wait.
@@ -61,8 +61,8 @@ impl Metrics {
     }
 }
 
-/// What the metrics know of a request: they are written before an event is told, since whoever takes the last one may read
-/// them at once.
+/// The request's part of the metrics. They are updated before an event is reported, since whoever takes the last event may read
+/// them right away.
 #[derive(Default)]
 pub(super) struct Standing {
     is_active: bool,
@@ -83,7 +83,7 @@ impl Standing {
         metrics.n_preempted += 1;
     }
 
-    /// An event that a batch led to, but for what its end counts, and that `usage` was what there was before it.
+    /// Counts an event of a batch, except what its end counts; `usage` is as it was before the event.
     pub(super) fn take(&mut self, event: &Event<'_>, usage: Usage, metrics: &Mutex<Metrics>) {
         if !std::mem::replace(&mut self.is_prompt_counted, true) {
             let mut metrics = metrics.lock();

@@ -1,22 +1,23 @@
 //! Many generations on one context: requests are submitted from any thread, wait in a bounded queue, and run together.
 //!
-//! Each step of an [`Engine`] is one batch: the next token of every request under way, and in the rest of the batch chunks of
-//! the prompts of those that begin (continuous batching: Yu et al. 2022, Orca; chunked prefill: Agrawal et al. 2023,
-//! arXiv:2308.16369). Nothing happens between steps: somebody has to call [`Engine::step`], or [`Request::next`], which does
-//! it itself while nobody else does; with [`EngineOptions::thread`] a thread of the engine's own does nothing else.
+//! Each step of an [`Engine`] is one batch: the next token of every request under way, and in the rest of the batch chunks of the
+//! prompts of those that begin (continuous batching: Yu et al. 2022, Orca; chunked prefill: Agrawal et al. 2023,
+//! arXiv:2308.16369). Nothing happens between steps. [`Engine::step`] does a step; [`Request::next`] does one while no other
+//! thread does. With [`EngineOptions::thread`] a thread of the engine's own does all steps.
 //!
 //! - `queue`: who is next, and how many may wait.
-//! - `request`: one generation as its owner sees it, and its events.
+//! - `request`: one generation for its owner, and its events.
 //! - `pump`: the step.
-//! - `turns`: who does it, of those who wait for their requests.
+//! - `turns`: which of the threads that wait for their requests does it.
 //! - `home`: which process may do it, after a fork.
-//! - `metrics`: what was done so far.
+//! - `metrics`: counters of the work done.
 //!
-//! - Two locks: the pump (context and requests under way) is held for a step, callbacks included; the queue for moments. A callback may submit
-//!   and cancel. What would wait for the step that it is in is `Busy`.
+//! - Two locks: the pump (context and requests under way) is held for a step, callbacks included; the queue for moments. A
+//! callback may submit and cancel. A call that would wait for its own step gets `Busy`.
 //! - Out of pages, the least urgent request gives its pages up and runs again later.
-//! - Nobody starves. Of the requests that 32 later ones have passed the oldest is next and keeps its pages; all others are counted anew.
-//! - Of prompts that begin alike and came together one is computed, page by page, and the others wait for its pages.
+//! - No request starves. The oldest of the requests that 32 later ones have passed is next and keeps its pages; the counts of all
+//! others begin again.
+//! - Of prompts with the same beginning that came together one is computed, page by page, and the others wait for its pages.
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -45,16 +46,16 @@ use queue::Queue;
 pub use request::{EventCallback, OwnedEvent, Request, Sink};
 use turns::{Turn, Waiting};
 
-/// What an engine is made with.
+/// The options of an engine.
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
-    /// How its context is made; `n_seq` and `keep_prefixes` are the engine's own.
+    /// The options of its context; the engine sets `n_seq` and `keep_prefixes` itself.
     pub context: ContextOptions,
     /// How many requests run together.
     pub n_parallel: usize,
     /// How many more may wait, at least 1.
     pub max_queue: usize,
-    /// Whether requests that begin alike share what was computed for the first of them.
+    /// Whether requests with the same beginning share its pages.
     pub share_prefixes: bool,
     /// Whether a thread of the engine's own does the steps.
     pub thread: bool,
@@ -82,12 +83,12 @@ pub fn check_max_queue(max_queue: usize) -> Result<usize> {
 
 /// What the engine's threads and the owners of its requests share.
 struct Shared {
-    /// Nothing any more when the engine was closed. Nobody sleeps for it: see [`threads::Mutex`] why.
+    /// `None` once the engine is closed. No thread sleeps for it: see [`threads::Mutex`] why.
     pump: parking_lot::Mutex<Option<Pump>>,
-    /// Who is at the pump; 0: nobody.
+    /// The thread that holds the pump; 0: none.
     pumping: AtomicUsize,
     queue: Mutex<Queue>,
-    /// Told after each step and each submission; those who wait for their requests do not listen.
+    /// Notified after each step and each submission; those who wait for their requests do not listen.
     changed: Condvar,
     waiting: Waiting,
     metrics: Mutex<Metrics>,
@@ -95,7 +96,7 @@ struct Shared {
     closing: CancelToken,
     /// Calls of [`Engine::step`] under way.
     n_steppers: AtomicUsize,
-    /// Whether the steps are done by the engine's own thread alone.
+    /// Whether only the engine's own thread does the steps.
     has_thread: bool,
     home: Home,
 }
@@ -103,7 +104,7 @@ struct Shared {
 /// Many generations on one context. All of its functions may be called by any thread, and from callbacks of its requests.
 pub struct Engine {
     model: Arc<LoadedModel>,
-    /// Of its context, in force.
+    /// The options of its context, in force.
     options: ContextOptions,
     shared: Arc<Shared>,
     thread: Mutex<Option<Background>>,
@@ -159,12 +160,13 @@ impl Engine {
         &self.options
     }
 
-    /// Has `prompt` continued. It is tokenized here and runs as soon as there is room; its events go to `sink`.
+    /// Submits a generation that continues `prompt`. The caller's thread tokenizes it; it runs as soon as pages are free. Its
+    /// events go to `sink`.
     ///
     /// The prompt is the whole text, from its beginning on. `options.seq` and `options.reuse_prefix` mean nothing here.
     ///
-    /// Errors: `QueueFull` when as many requests wait as may, `ContextFull` for a prompt that no sequence holds, `InvalidArgument`
-    /// in a child process made by `fork` of an engine that has threads, and those of [`Generator::new`].
+    /// Errors: `QueueFull` when the queue is full, `ContextFull` for a prompt that no sequence holds, `InvalidArgument` in a
+    /// child process made by `fork` of an engine that has threads, and those of [`Generator::new`].
     pub fn submit(
         &self,
         prompt: Prompt<'_>,
@@ -179,7 +181,7 @@ impl Engine {
             e
         };
         self.shared.check_process()?;
-        self.shared.queue.lock().check_room().map_err(refused)?;
+        self.shared.queue.lock().check_capacity().map_err(refused)?;
         let generator = Generator::anywhere(&self.model, self.options.n_ctx, prompt, options)?;
         if generator.tokens().len() > self.options.n_ctx {
             return Err(Error::ContextFull(format!(
@@ -189,7 +191,7 @@ impl Engine {
             )));
         }
         let state = Arc::new(request::State::new(options.cancel.clone()));
-        // It was cancelled while its prompt was read.
+        // It was cancelled while its prompt was tokenized.
         if generator.usage().finish.is_some() {
             state.cancel.iter().flatten().take(1).for_each(CancelToken::cancel);
         }
@@ -206,10 +208,10 @@ impl Engine {
         Ok(Request::new(Arc::clone(&self.shared), state))
     }
 
-    /// Does one step, after waiting up to `patience` for something to do, and for another thread that is at it. Returns whether
-    /// there is more to do.
+    /// Does one step. Waits up to `patience` for work, and for another thread that does steps. Returns whether there is more to
+    /// do.
     ///
-    /// Errors: `Busy` when another thread is at it all the while, or the engine's own, or the caller is a callback of the step.
+    /// Errors: `Busy` when another thread does steps all the while, or the engine's own, or the caller is a callback of the step.
     pub fn step(&self, patience: Duration) -> Result<bool> {
         self.shared.check_process()?;
         self.shared.n_steppers.fetch_add(1, SeqCst);
@@ -231,7 +233,7 @@ impl Engine {
         }
     }
 
-    /// What was done so far, and what there is to do.
+    /// Counters of the work done, and the work that waits.
     ///
     /// Errors: `InvalidArgument` in a child process made by `fork` of an engine that has threads, or was at work.
     pub fn metrics(&self) -> Result<Metrics> {
@@ -252,15 +254,15 @@ impl Engine {
         self.shared.is_within()
     }
 
-    /// Whether a call of [`Engine::step`] is under way, or the calling thread is in any step. Calls of the parent's do not
-    /// count in a child process made by `fork`.
+    /// Whether a call of [`Engine::step`] is under way, or the calling thread is in any step. In a child process made by `fork`,
+    /// calls of the parent's threads do not count.
     pub fn is_busy(&self) -> bool {
         let counts = self.shared.check_process().is_ok();
         counts && self.shared.n_steppers.load(SeqCst) > 0 || self.is_within()
     }
 
     /// Ends all requests as cancelled, and the engine's thread. `Busy` in a callback of a request. In a child process made by
-    /// `fork`, an engine that has threads, or was at work, is left as they left it.
+    /// `fork`, an engine that has threads, or was at work, is left as it is.
     pub fn close(&self) -> Result<()> {
         if self.shared.check_process().is_err() {
             drop(self.thread.lock_or_give_up().and_then(|mut thread| thread.take()));
@@ -324,8 +326,8 @@ impl Shared {
         }
     }
 
-    /// `InvalidArgument` in a child process made by `fork` where threads of the parent's would have to do something, or to end
-    /// the step that they were at.
+    /// `InvalidArgument` in a child process made by `fork` where threads of the parent would have to work, or to end the step
+    /// that they were in.
     fn check_process(&self) -> Result<()> {
         self.home.check(
             || self.is_at_work(),
@@ -336,7 +338,7 @@ impl Shared {
         )
     }
 
-    /// Whether somebody is at the pump, or keeps what threads have for moments: one who was there at a fork.
+    /// Whether a thread holds the pump, or a lock that threads hold for moments: one of the parent's, after a fork.
     fn is_at_work(&self) -> bool {
         let Some(pump) = self.pump.try_lock() else { return true };
         let Some(queue) = self.queue.lock_or_give_up() else { return true };
@@ -356,7 +358,7 @@ impl Shared {
         Ok(())
     }
 
-    /// One step, unless somebody else is at it. Returns whether there is more to do.
+    /// One step, unless another thread does one. Returns whether there is more to do.
     fn pump(&self) -> Option<bool> {
         let mut pump = self.pump.try_lock()?;
         self.pumping.store(threads::this_thread(), SeqCst);
@@ -366,14 +368,14 @@ impl Shared {
             _ => self.end_all_of(&mut pump),
         };
         drop((leave, pump));
-        // Whoever looked at the pump with the queue locked and found it taken is asleep now.
+        // A thread that found the pump taken while it had the queue locked is asleep now.
         let _queue = self.queue.lock();
         self.changed.notify_all();
         Some(more)
     }
 
-    /// Ends every request that is left, and gives back what the steps took: requests that stay have their events. There is nothing
-    /// to do then.
+    /// Ends every request that is left, and frees the memory of the steps. Requests that still exist keep their events.
+    /// Afterwards there is nothing to do.
     fn end_all_of(&self, pump: &mut Option<Pump>) -> bool {
         if let Some(mut pump) = pump.take() {
             pump.end_all(&self.queue, &self.metrics);
@@ -401,8 +403,8 @@ impl Shared {
     }
 }
 
-/// Sleeps until `changed` is told; true when it is `until` already. `None`: never. A thread that is the only one would sleep in
-/// vain, so it does not: nobody else can change anything.
+/// Sleeps until `changed` is notified; returns true when it is `until` already. `None`: no limit. The only thread of a process
+/// does not sleep, since no other thread can change anything.
 fn sleep<'a, T>(
     changed: &Condvar,
     guard: MutexGuard<'a, T>,
@@ -411,7 +413,7 @@ fn sleep<'a, T>(
     if threads::alone() { (guard, true) } else { changed.wait(guard, until) }
 }
 
-/// Says that nobody is at the pump, after a panic too.
+/// Marks the pump as free, after a panic too.
 struct Leave<'a>(&'a AtomicUsize);
 
 impl Drop for Leave<'_> {
@@ -420,10 +422,10 @@ impl Drop for Leave<'_> {
     }
 }
 
-/// Counts a call less, after a panic too; but not in the child of a callback that called `fork`, where it does not count.
+/// Counts one call fewer, after a panic too. The child of a callback that called `fork` does not count it.
 struct Leaves<'a> {
     n_steppers: &'a AtomicUsize,
-    /// Where it was counted.
+    /// The process that counted it.
     process: u32,
 }
 

@@ -1,4 +1,4 @@
-//! The step: who is run, and how much of each.
+//! The step: which requests run, and how much of each.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use crate::generate::{Choice, EventKind, FinishReason, Generator};
 use crate::sampler::{Sampler, Stage};
 use crate::threads::Mutex;
 
-/// Tokens of prompts that a batch takes, however many others generate.
+/// Tokens of prompts that a batch takes at least, however many requests generate.
 const LEAST_PREFILL: usize = 32;
 
 /// How a request ends.
 enum Last {
     /// For this reason; its generator may have ended already.
     End(FinishReason),
-    /// Its callback wants no more.
+    /// Its callback asked to stop.
     Stop,
     Fail(Error),
 }
 
-/// A request as the engine has it.
+/// A request in the engine.
 pub(super) struct Job {
     generator: Generator,
     sampler: Sampler,
@@ -36,10 +36,10 @@ pub(super) struct Job {
     pub(super) priority: i32,
     /// Its place in the order of submission.
     pub(super) number: u64,
-    /// How many went before it that came later.
+    /// How many later requests went before it.
     pub(super) n_passed: u32,
     standing: Standing,
-    /// Whether tokens are run that do not lead to the next one yet: those of its prompt, or all over again.
+    /// Whether it runs tokens that do not lead to the next one yet: those of its prompt, or all of them again.
     is_prefilling: bool,
 }
 
@@ -64,7 +64,7 @@ impl Job {
         }
     }
 
-    /// Whether somebody keeps what its owner is told to himself, who may be a thread of a parent process that is not there.
+    /// Whether a thread holds the lock of its events, perhaps one of a parent process that does not exist here.
     pub(super) fn is_held(&self) -> bool {
         self.state.is_held()
     }
@@ -83,13 +83,13 @@ impl Job {
         self.generator.tokens().len() - self.generator.feed().len()
     }
 
-    /// It waits for room (again), and all that it ran is forgotten.
+    /// It waits for pages (again), and all that it ran is forgotten.
     fn leave(&mut self) {
         self.generator.leave();
         self.is_prefilling = true;
     }
 
-    /// Whether the whole cache has too few pages for what has to be run before its next token.
+    /// Whether the whole cache has too few pages for the tokens that have to run before its next one.
     fn never_fits(&self, context: &Context) -> bool {
         !context.holds(self.generator.tokens().len())
     }
@@ -99,7 +99,7 @@ impl Job {
         self.generator.tokens().len() + 1
     }
 
-    /// Ends it, which holds no pages any more, and tells.
+    /// Ends it and reports the end. It holds no pages any more.
     fn finish(&mut self, last: Last, metrics: &Mutex<Metrics>) {
         match last {
             Last::End(reason) => self.end(reason, metrics),
@@ -108,12 +108,12 @@ impl Job {
         }
     }
 
-    /// Ends it and tells why.
+    /// Ends it and reports why.
     fn end(&mut self, reason: FinishReason, metrics: &Mutex<Metrics>) {
         let usage = self.generator.usage();
         self.standing.end(reason, metrics);
         let event = self.generator.end(reason);
-        // There is nothing to end any more.
+        // The request has ended, so an answer to this event changes nothing.
         let _ = self.state.tell(&mut self.sink, &event, usage);
         self.state.set_usage(self.generator.usage());
     }
@@ -123,14 +123,14 @@ impl Job {
         self.standing.end(FinishReason::Failed, metrics);
         self.state.fail(error);
         let event = self.generator.end(FinishReason::Failed);
-        // Whoever takes the events gets the error in place of the last one.
+        // A consumer with [`Sink::Pull`] gets the error in place of the last event.
         if let Sink::Callback(_) = &self.sink {
             let _ = self.state.tell(&mut self.sink, &event, usage);
         }
         self.state.set_usage(self.generator.usage());
     }
 
-    /// Tells the prompt, if it shall be. Returns whether the request goes on.
+    /// Reports the prompt, if `echo` asks for it. Returns whether the request goes on.
     fn echo(&mut self) -> bool {
         let usage = self.generator.usage();
         match self.generator.echo() {
@@ -139,19 +139,20 @@ impl Job {
         }
     }
 
-    /// Whether a stage of its sampler is a function of the host's.
+    /// Whether a stage of its sampler is a function of the host.
     fn has_hosts_stage(&self) -> bool {
         self.sampler.stages().iter().any(|stage| matches!(stage, Stage::Custom(_)))
     }
 
-    /// Its callback wants no more.
+    /// Stops it as its callback asked.
     fn stop(&mut self, metrics: &Mutex<Metrics>) {
         self.generator.end(FinishReason::Stopped);
         self.standing.end(FinishReason::Stopped, metrics);
         self.state.set_usage(self.generator.usage());
     }
 
-    /// Tells the next token, chosen by `choice`, when all before it was run. Returns how the request ends then, if it does.
+    /// Reports the next token, chosen by `choice`, when all tokens before it have run. Returns how the request ends then, if it
+    /// does.
     fn take(&mut self, context: &Context, choice: Choice, metrics: &Mutex<Metrics>) -> Option<Last> {
         let usage = self.generator.usage();
         let event = match self.generator.take(context, &mut self.sampler, choice) {
@@ -166,7 +167,7 @@ impl Job {
             return Some(Last::Stop);
         }
         self.state.set_usage(self.generator.usage());
-        // Nothing that comes later changes that, and what the sequence would hold is of no use here.
+        // Later tokens do not change that, and what the sequence would hold is not needed.
         self.generator.settled().map(Last::End)
     }
 }
@@ -180,27 +181,27 @@ struct Active {
 }
 
 impl Active {
-    /// Whether the batch has no last token of its own, or the largest logit there is all that it needs.
+    /// Whether the batch has no last token of the request, or the largest logit is all that it needs.
     fn is_content_with_largest(&self) -> bool {
         self.n < self.job.generator.feed().len() || self.job.generator.wants_largest(&self.job.sampler)
     }
 }
 
-/// The context, and what runs on it.
+/// The context, and the requests on it.
 pub(super) struct Pump {
     context: Context,
-    /// Those that came first stand first.
+    /// The oldest first.
     active: Vec<Active>,
     /// Sequences without a request.
     vacant: Vec<u32>,
     ids: Vec<u32>,
     seqs: Vec<u32>,
     wants: Vec<bool>,
-    /// Those that the batch is for.
+    /// The cancel tokens of those that the batch is for.
     askers: Vec<Asker>,
-    /// The tokens of the largest logits, where nobody wants more than these.
+    /// The tokens of the largest logits, where no request needs more.
     best: Vec<u32>,
-    /// Until when the metrics know of the time spent.
+    /// The time up to which the metrics count.
     counted: Instant,
 }
 
@@ -237,8 +238,8 @@ impl Pump {
         m.busy += now - std::mem::replace(&mut self.counted, now);
     }
 
-    /// Ends the requests `ended`, in order of their places; without a [`Last`] that was told already. Whoever is told finds their
-    /// pages free.
+    /// Ends the requests `ended`, in order of their places; those without a [`Last`] have reported their end already. Their pages
+    /// are free before the report.
     fn finish(&mut self, ended: Vec<(usize, Option<Last>)>, metrics: &Mutex<Metrics>) {
         if ended.is_empty() {
             return;
@@ -263,7 +264,7 @@ impl Pump {
         false
     }
 
-    /// Ends those that were cancelled or are late.
+    /// Ends those that were cancelled or ran out of time.
     fn end_unwanted(&mut self, queue: &Mutex<Queue>, metrics: &Mutex<Metrics>) {
         let mut waiting = queue.lock().take_if(|job| job.verdict().is_some());
         for job in &mut waiting {
@@ -278,13 +279,13 @@ impl Pump {
     /// Takes request `i` off its sequence.
     fn release(&mut self, i: usize) -> Job {
         let Active { job, seq, .. } = self.active.remove(i);
-        // A sequence of this context can be emptied.
+        // Emptying a sequence of this context cannot fail.
         let _ = self.context.rewind(seq, 0);
         self.vacant.push(seq);
         job
     }
 
-    /// Begins requests while there is a sequence for them, and pages for their prompts beside those that others need.
+    /// Begins requests while there are sequences for them, and pages for their prompts beside those that others need.
     fn admit(&mut self, queue: &Mutex<Queue>, metrics: &Mutex<Metrics>) {
         while let Some(&seq) = self.vacant.last() {
             let Some(mut job) = queue.lock().pop() else { return };
@@ -298,7 +299,7 @@ impl Pump {
             }
             let growing = self.active.iter().map(|a| (a.seq, a.job.n_next()));
             let growing = growing.chain([(seq, job.n_next())]);
-            if !self.active.is_empty() && !self.context.has_room(growing) {
+            if !self.active.is_empty() && !self.context.has_free_pages(growing) {
                 let _ = self.context.rewind(seq, 0);
                 job.leave();
                 queue.lock().put_back(job);
@@ -315,7 +316,7 @@ impl Pump {
         }
     }
 
-    /// Runs a batch and tells what came of it.
+    /// Runs a batch and reports the results.
     fn run(&mut self, queue: &Mutex<Queue>, metrics: &Mutex<Metrics>) {
         let begin = Instant::now();
         self.plan(metrics);
@@ -334,9 +335,9 @@ impl Pump {
             match outcome {
                 Ok(()) => break,
                 Err(Error::ContextFull(_)) if self.halve_pieces() => {}
-                Err(Error::ContextFull(_)) => self.make_room(queue, metrics),
-                // Fewer may have enough.
-                Err(Error::NoMemory(_)) if self.active.len() > 1 => self.make_room(queue, metrics),
+                Err(Error::ContextFull(_)) => self.free_pages(queue, metrics),
+                // Fewer requests may have enough memory.
+                Err(Error::NoMemory(_)) if self.active.len() > 1 => self.free_pages(queue, metrics),
                 // The next step ends those that were cancelled.
                 Err(Error::Cancelled(_)) => return,
                 Err(error) => return self.fail_batch(&error, metrics),
@@ -345,33 +346,33 @@ impl Pump {
         self.tell(begin.elapsed(), metrics);
     }
 
-    /// Says how many tokens of each request the next batch takes: the last one of those that generate; of prompts what room
-    /// there is, in equal shares.
+    /// Decides how many tokens of each request the next batch takes: the last one of each that generates, and equal shares of the
+    /// rest of the budget for prompts.
     fn plan(&mut self, metrics: &Mutex<Metrics>) {
         self.take_what_others_computed(metrics);
-        let mut room = self.context.options().n_batch;
+        let mut budget = self.context.options().n_batch;
         let mut prompts: Vec<usize> = Vec::new();
         for i in 0..self.active.len() {
             let n = self.active[i].job.generator.feed().len();
             self.active[i].n = n.min(1);
             if n == 1 {
-                room = room.saturating_sub(1);
+                budget = budget.saturating_sub(1);
             } else if !self.comes_from_another(i, &prompts) {
                 prompts.push(i);
             } else {
                 self.active[i].n = 0;
             }
         }
-        let mut room = room.max(LEAST_PREFILL);
+        let mut budget = budget.max(LEAST_PREFILL);
         prompts.sort_by_key(|&i| self.active[i].job.generator.feed().len());
         for (k, &i) in prompts.iter().enumerate() {
-            let share = (room / (prompts.len() - k)).max(1);
+            let share = (budget / (prompts.len() - k)).max(1);
             self.active[i].n = self.active[i].job.generator.feed().len().min(share);
-            room = room.saturating_sub(self.active[i].n);
+            budget = budget.saturating_sub(self.active[i].n);
         }
     }
 
-    /// Has prompts take pages from the cache that others filled meanwhile.
+    /// Has prompts take pages that other requests have computed since.
     fn take_what_others_computed(&mut self, metrics: &Mutex<Metrics>) {
         if !self.context.options().keep_prefixes {
             return;
@@ -386,7 +387,7 @@ impl Pump {
         }
     }
 
-    /// Whether the next page of request `i` is one that one of `others` is computing, so that it can wait for it.
+    /// Whether one of `others` is computing the next page of request `i`, so that `i` can wait for it.
     fn comes_from_another(&self, i: usize, others: &[usize]) -> bool {
         let job = &self.active[i].job;
         let next_page = (job.n_run() / PAGE_LEN + 1) * PAGE_LEN;
@@ -415,8 +416,8 @@ impl Pump {
         }
     }
 
-    /// Has the batch take less of the prompts, though no less than a page of each: where a window's pages are given back as a
-    /// sequence grows, short pieces need fewer at once. Returns whether there was any to take less of.
+    /// Has the batch take less of the prompts, though no less than a page of each. Where a growing sequence gives a window's
+    /// pages back, short chunks need fewer at a time. Returns whether there was any to take less of.
     fn halve_pieces(&mut self) -> bool {
         let mut any = false;
         for active in self.active.iter_mut().filter(|active| active.n > PAGE_LEN) {
@@ -426,16 +427,16 @@ impl Pump {
         any
     }
 
-    /// Has the request of the highest rank give its pages to the others and wait again; the only one there is ends. Plans the batch
+    /// Has the request of the highest rank give up its pages and wait again. A request that is alone ends. Then plans the batch
     /// of those that are left.
-    fn make_room(&mut self, queue: &Mutex<Queue>, metrics: &Mutex<Metrics>) {
+    fn free_pages(&mut self, queue: &Mutex<Queue>, metrics: &Mutex<Metrics>) {
         if self.active.len() == 1 {
             self.finish(vec![(0, Some(Last::End(FinishReason::ContextFull)))], metrics);
         } else if let Some(last) = (0..self.active.len()).max_by_key(|&i| rank(&self.active[i].job)) {
             let mut job = self.release(last);
             job.leave();
             job.standing.pause(metrics);
-            // Those that came later and stay have passed it.
+            // Younger requests that stay have passed it.
             let n_younger = self.active.iter().filter(|other| other.job.number > job.number).count();
             job.n_passed = job.n_passed.saturating_add(n_younger as u32);
             queue.lock().put_back(job);
@@ -449,13 +450,13 @@ impl Pump {
         self.finish(ended, metrics);
     }
 
-    /// Tells the tokens that follow from the batch, which took `time`.
+    /// Reports the tokens that follow from the batch, which took `time`.
     fn tell(&mut self, time: Duration, metrics: &Mutex<Metrics>) {
         let mut ended = Vec::new();
         let prefilling = self.active.iter().filter(|a| a.job.is_prefilling);
         let n_prefilled = prefilling.map(|a| a.n as u64).sum::<u64>();
         {
-            // Whoever takes the last event may read them at once.
+            // Whoever takes the last event may read them right away.
             let mut metrics = metrics.lock();
             metrics.n_steps += 1;
             metrics.n_prefilled += n_prefilled;
@@ -468,7 +469,7 @@ impl Pump {
                 let choice = best.next().map_or(Choice::Sampler, |&id| Choice::Largest(id));
                 let mut last = job.take(&self.context, choice, metrics);
                 let n_ctx = self.context.options().n_ctx;
-                // What needs no logits is told at once, and run with the next batch.
+                // Tokens that need no logits are reported right away, and run with the next batch.
                 while last.is_none()
                     && let Some(id) = job.generator.forced(&mut job.sampler, n_ctx)
                 {
@@ -476,8 +477,8 @@ impl Pump {
                 }
                 match last {
                     None => {}
-                    // Right behind the host's stage that may have led to it, before the stages of others: so hosts know whose
-                    // it was. Its pages are counted with those of the rest.
+                    // Right after the host's stage that may have led to it, before the stages of other requests: so hosts know
+                    // which request it was. Its pages are counted with those of the rest.
                     Some(last @ (Last::Fail(_) | Last::End(FinishReason::Cancelled)))
                         if job.has_hosts_stage() =>
                     {
@@ -488,7 +489,7 @@ impl Pump {
                 }
             }
         }
-        // Only now: emptying a sequence takes the logits away.
+        // Only now: emptying a sequence drops the logits.
         self.finish(ended, metrics);
     }
 }

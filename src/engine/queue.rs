@@ -4,16 +4,16 @@
 use super::pump::Job;
 use crate::error::{Error, Result};
 
-/// How many requests of higher priority that came later may go before a request until it goes before them all.
+/// How many later requests of higher priority may go before a request until it goes before them all.
 const MOST_PASSED: u32 = 32;
 
-/// Whether a request was passed often enough to be next whatever its priority.
+/// Whether a request was passed so often that it is next whatever its priority.
 fn is_due(job: &Job) -> bool {
     job.n_passed >= MOST_PASSED
 }
 
 /// Requests of lower ranks go first, and keep their pages longest: the oldest of those that were passed often enough, then those
-/// of the highest priority, of these the oldest.
+/// of the highest priority, and of these the oldest.
 pub(super) fn rank(job: &Job) -> (bool, i64, u64) {
     match is_due(job) {
         true => (false, 0, job.number),
@@ -21,7 +21,7 @@ pub(super) fn rank(job: &Job) -> (bool, i64, u64) {
     }
 }
 
-/// The waiting requests: those of higher priority first, of equal ones those that came first. Nobody waits for ever.
+/// The waiting requests: those of higher priority first, of equal ones the oldest. No request waits for ever.
 pub(super) struct Queue {
     jobs: Vec<Job>,
     most: usize,
@@ -43,8 +43,8 @@ impl Queue {
         self.jobs.iter()
     }
 
-    /// `QueueFull` when as many wait as may.
-    pub(super) fn check_room(&self) -> Result<()> {
+    /// `QueueFull` when the queue is full.
+    pub(super) fn check_capacity(&self) -> Result<()> {
         match self.jobs.len() < self.most {
             true => Ok(()),
             false => Err(Error::QueueFull(format!(
@@ -54,16 +54,16 @@ impl Queue {
         }
     }
 
-    /// Adds a request that came now.
+    /// Adds a new request.
     pub(super) fn push(&mut self, mut job: Job) -> Result<()> {
-        self.check_room()?;
+        self.check_capacity()?;
         job.number = self.next;
         self.next += 1;
         self.jobs.push(job);
         Ok(())
     }
 
-    /// Takes back one that was taken.
+    /// Puts back a request that was taken.
     pub(super) fn put_back(&mut self, job: Job) {
         self.jobs.push(job);
     }
@@ -74,8 +74,8 @@ impl Queue {
         Some(self.jobs.swap_remove(at))
     }
 
-    /// `job` begins: it passes those that came before it. If it is next for having been passed, all others are counted from 0
-    /// again, lest a whole queue of them go before more urgent ones; the oldest that waits is not among them.
+    /// `job` begins and passes older ones. If it is next for having been passed, the counts of all others begin again, so that
+    /// not a whole queue of them goes before more urgent ones; the oldest that waits is not among them.
     pub(super) fn passed_by(&mut self, job: &Job) {
         for other in &mut self.jobs {
             if is_due(job) {
@@ -86,7 +86,7 @@ impl Queue {
         }
     }
 
-    /// Takes out those that `is` is true of.
+    /// Takes out the requests for which `is` returns true.
     pub(super) fn take_if(&mut self, is: impl FnMut(&mut Job) -> bool) -> Vec<Job> {
         self.jobs.extract_if(.., is).collect()
     }

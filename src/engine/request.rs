@@ -1,4 +1,4 @@
-//! One generation as its owner sees it.
+//! One generation for its owner.
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -19,8 +19,8 @@ pub type EventCallback = Box<dyn FnMut(&Event<'_>) -> ControlFlow<()> + Send>;
 pub enum Sink {
     /// They are kept until [`Request::next`] takes them.
     Pull,
-    /// To this, on the thread that does the step; `Break` ends the request, and no more events come. The last event tells why
-    /// it ended; [`FinishReason::Failed`]: [`Request::error`] says what of.
+    /// To this, on the thread that does the step; `Break` ends the request, and no more events come. The last event says why it
+    /// ended; for [`FinishReason::Failed`], [`Request::error`] gives the error.
     Callback(EventCallback),
 }
 
@@ -65,26 +65,26 @@ impl OwnedEvent {
     }
 }
 
-/// What the engine and the owner know of a request.
+/// The state that the engine and the owner share.
 pub(super) struct State {
-    /// The owner's switch, and the one of the request's options.
+    /// The owner's cancel token, and that of the request's options.
     pub(super) cancel: Asker,
-    told: Mutex<Told>,
-    /// Told when there is more in `told` to wait for.
+    reported: Mutex<Reported>,
+    /// Notified when `reported` has something new.
     news: Condvar,
     /// The process that made it.
     process: u32,
 }
 
-/// What the owner is told.
+/// What is reported to the owner.
 #[derive(Default)]
-struct Told {
+struct Reported {
     events: VecDeque<OwnedEvent>,
     usage: Usage,
     error: Option<Error>,
-    /// Whether its end was told: its callback is not called any more.
+    /// Whether its end was reported: its callback is not called any more.
     is_over: bool,
-    /// How often an owner who waited was called to do the steps.
+    /// How often a waiting owner was called to do the steps.
     n_calls: u64,
 }
 
@@ -92,7 +92,7 @@ impl State {
     pub(super) fn new(cancel: Option<CancelToken>) -> State {
         State {
             cancel: [Some(CancelToken::new()), cancel],
-            told: Mutex::default(),
+            reported: Mutex::default(),
             news: Condvar::default(),
             process: threads::process(),
         }
@@ -100,16 +100,16 @@ impl State {
 
     /// See [`Job::is_held`].
     pub(super) fn is_held(&self) -> bool {
-        self.told.lock_or_give_up().is_none()
+        self.reported.lock_or_give_up().is_none()
     }
 
-    /// What the owner was told, for the owner; `InvalidArgument` in a child process made by `fork` where a thread of the parent's
-    /// was reading it then.
-    fn told(&self) -> Result<MutexGuard<'_, Told>> {
+    /// What was reported to the owner. `InvalidArgument` in a child process made by `fork` where a thread of the parent was
+    /// reading it then.
+    fn reported(&self) -> Result<MutexGuard<'_, Reported>> {
         if self.process == threads::process() {
-            return Ok(self.told.lock());
+            return Ok(self.reported.lock());
         }
-        self.told.lock_or_give_up().ok_or_else(|| {
+        self.reported.lock_or_give_up().ok_or_else(|| {
             let parent = self.process;
             Error::InvalidArgument(format!(
                 "the request was made before fork(), in process {parent}, which was at work on it"
@@ -121,57 +121,57 @@ impl State {
         self.cancel.iter().flatten().any(CancelToken::is_cancelled)
     }
 
-    /// Tells the owner an event, and that `usage` was what there was before it.
+    /// Reports an event to the owner, with `usage` as it was before the event.
     pub(super) fn tell(&self, sink: &mut Sink, event: &Event<'_>, mut usage: Usage) -> ControlFlow<()> {
         match event.kind {
             EventKind::Echo => {}
             EventKind::Token(_) => usage.n_generated += 1,
             EventKind::End(reason) => usage.finish = Some(reason),
         }
-        let mut told = self.told.lock();
-        told.usage = usage;
+        let mut reported = self.reported.lock();
+        reported.usage = usage;
         match sink {
             Sink::Pull => {
-                told.events.push_back(OwnedEvent::of(event));
+                reported.events.push_back(OwnedEvent::of(event));
                 self.news.notify_all();
                 ControlFlow::Continue(())
             }
             Sink::Callback(callback) => {
-                drop(told);
+                drop(reported);
                 callback(event)
             }
         }
     }
 
-    /// Tells what there is after an event. What was told with the last one stays: its owner may have read it.
+    /// Reports `usage` after an event. What the last event reported stays: its owner may have read it.
     pub(super) fn set_usage(&self, usage: Usage) {
-        let mut told = self.told.lock();
-        if told.usage.finish.is_none() {
-            told.usage = usage;
+        let mut reported = self.reported.lock();
+        if reported.usage.finish.is_none() {
+            reported.usage = usage;
         }
-        told.is_over = told.usage.finish.is_some();
-        if told.is_over {
+        reported.is_over = reported.usage.finish.is_some();
+        if reported.is_over {
             self.news.notify_all();
         }
     }
 
     /// How often [`State::call`] was called.
     pub(super) fn n_calls(&self) -> u64 {
-        self.told.lock().n_calls
+        self.reported.lock().n_calls
     }
 
-    /// Wakes the owner, if he waits.
+    /// Wakes the owner, if it waits.
     pub(super) fn call(&self) {
-        self.told.lock().n_calls += 1;
+        self.reported.lock().n_calls += 1;
         self.news.notify_all();
     }
 
     /// Waits for an event or the end, or for a call beyond the first `n_calls`, no longer than `until`.
     pub(super) fn wait(&self, n_calls: u64, until: Option<Instant>) {
-        let mut told = self.told.lock();
-        while told.events.is_empty() && !told.is_over && told.n_calls == n_calls {
+        let mut reported = self.reported.lock();
+        while reported.events.is_empty() && !reported.is_over && reported.n_calls == n_calls {
             let late;
-            (told, late) = sleep(&self.news, told, until);
+            (reported, late) = sleep(&self.news, reported, until);
             if late {
                 return;
             }
@@ -179,12 +179,12 @@ impl State {
     }
 
     pub(super) fn fail(&self, error: Error) {
-        self.told.lock().error = Some(error);
+        self.reported.lock().error = Some(error);
     }
 }
 
-/// A request that was submitted. Dropping it cancels it, if it has not ended. It keeps neither its engine's
-/// work nor its cache: when the engine is closed, the request ends.
+/// A submitted request. Dropping it cancels it, if it has not ended. It does not keep its engine alive: when the engine is
+/// closed, the request ends.
 pub struct Request {
     shared: Arc<Shared>,
     state: Arc<State>,
@@ -195,12 +195,12 @@ impl Request {
         Request { shared, state }
     }
 
-    /// The next event of a request with [`Sink::Pull`], for which this waits up to `patience`; `None`: there is none yet.
-    /// While it waits and no other thread does the engine's steps, it does them; a patience of 0 does none. After the last
-    /// event, that one comes again, without text.
+    /// The next event of a request with [`Sink::Pull`]. Waits for it up to `patience`; `None`: there is none yet. While it waits
+    /// and no other thread does the engine's steps, this call does them; a patience of 0 does none. After the last event, that
+    /// one comes again, without text.
     ///
     /// Errors: what the request ended with, after all its events, again and again; `Busy` in a callback of the step under way,
-    /// which could wait for ever; `InvalidArgument` in a child process made by `fork` for a request of an engine that has
+    /// where it could wait for ever; `InvalidArgument` in a child process made by `fork` for a request of an engine that has
     /// threads.
     pub fn next(&self, patience: Duration) -> Result<Option<OwnedEvent>> {
         let until = Instant::now().checked_add(patience);
@@ -225,14 +225,14 @@ impl Request {
     }
 
     fn pop(&self) -> Result<Option<OwnedEvent>> {
-        let mut told = self.state.told()?;
-        if let Some(event) = told.events.pop_front() {
+        let mut reported = self.state.reported()?;
+        if let Some(event) = reported.events.pop_front() {
             return Ok(Some(event));
         }
-        if !told.is_over {
+        if !reported.is_over {
             return Ok(None);
         }
-        match (&told.error, told.usage.finish) {
+        match (&reported.error, reported.usage.finish) {
             (Some(error), _) => Err(error.clone()),
             (None, Some(reason)) => {
                 Ok(Some(OwnedEvent::of(&Event { text: "", kind: EventKind::End(reason) })))
@@ -241,22 +241,22 @@ impl Request {
         }
     }
 
-    /// Ends the request with the engine's next step. One under way is left undone if it is for none but cancelled requests. Any
-    /// thread.
+    /// Ends the request with the engine's next step. A step under way for none but cancelled requests ends early. Any thread may
+    /// call it.
     pub fn cancel(&self) {
         self.state.cancel.iter().flatten().take(1).for_each(CancelToken::cancel);
     }
 
     /// What was done so far.
     ///
-    /// Errors: `InvalidArgument` in a child process made by `fork` while a thread of the parent's asked, too.
+    /// Errors: `InvalidArgument` in a child process made by `fork` while a thread of the parent called this too.
     pub fn usage(&self) -> Result<Usage> {
-        Ok(self.state.told()?.usage)
+        Ok(self.state.reported()?.usage)
     }
 
     /// What it ended with, if that was an error. Errors: as [`Request::usage`].
     pub fn error(&self) -> Result<Option<Error>> {
-        Ok(self.state.told()?.error.clone())
+        Ok(self.state.reported()?.error.clone())
     }
 }
 

@@ -1,7 +1,8 @@
-//! Whose turn it is to do the steps of an engine without a thread: those who wait for their requests do them, one at a time.
+//! Which thread does the steps of an engine without a thread of its own: the threads that wait for their requests do them, one at
+//! a time.
 //!
-//! Whoever did steps and leaves calls one of those who wait, so that somebody goes on; the rest sleep on until there is news of
-//! their own request.
+//! A thread that stops doing steps calls one of those that wait, which goes on; the rest sleep until there is news of their own
+//! request.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -11,19 +12,19 @@ use super::Shared;
 use super::request::State;
 use crate::threads::Mutex;
 
-/// Those who wait while another does the steps.
+/// The threads that wait while another does the steps.
 #[derive(Default)]
 pub(super) struct Waiting(Mutex<Tickets>);
 
 #[derive(Default)]
 struct Tickets {
     next: u64,
-    /// Those who came last stand last.
+    /// The latest last.
     all: Vec<(u64, Arc<State>)>,
 }
 
 impl Waiting {
-    /// Adds the owner of `state`'s request, if `still` is so. What it gets is for [`Waiting::leave`].
+    /// Adds the owner of `state`'s request, if `still` returns true. The returned ticket is for [`Waiting::leave`].
     fn enter(&self, state: &Arc<State>, still: impl FnOnce() -> bool) -> Option<u64> {
         let mut tickets = self.0.lock();
         still().then(|| {
@@ -46,19 +47,19 @@ impl Waiting {
         }
     }
 
-    /// Whether somebody is at it and stays, who may be a thread of a parent process that is not there.
+    /// Whether a thread holds the lock for good, perhaps one of a parent process that does not exist here.
     pub(super) fn is_held(&self) -> bool {
         self.0.lock_or_give_up().is_none()
     }
 
-    /// Takes all out, who are of another process.
+    /// Takes all out, which belong to another process.
     pub(super) fn clear(&self) {
         self.0.lock().all.clear();
     }
 
-    /// Calls one of those who wait.
+    /// Calls one of those that wait.
     fn call(&self) {
-        // The lock is let go of first.
+        // The lock is released first.
         let called = self.0.lock().all.pop();
         if let Some((_, state)) = called {
             state.call();
@@ -67,22 +68,22 @@ impl Waiting {
 }
 
 impl Shared {
-    /// Waits for news of a request, no longer than `until`, or, in an engine without a thread, until nobody does the steps any
-    /// more. Returns whether it is the caller's turn: that it was called to do them.
+    /// Waits for news of a request, no longer than `until`, or, in an engine without a thread, until no thread does the steps any
+    /// more. Returns whether the caller was called to do them.
     pub(super) fn wait_for_news(&self, state: &Arc<State>, until: Option<Instant>) -> bool {
         let n_calls = state.n_calls();
         if self.has_thread {
             state.wait(n_calls, until);
             return false;
         }
-        // Whoever is at the pump now looks for those who wait when it has left it.
+        // The thread at the pump looks for waiting ones when it has left it.
         let Some(ticket) = self.waiting.enter(state, || self.pump.is_locked()) else { return false };
         state.wait(n_calls, until);
         self.waiting.leave(ticket)
     }
 }
 
-/// The turn of a thread to do the steps. When it ends, after a panic too, one of those who wait is called, unless another does
+/// The turn of a thread to do the steps. When it ends, after a panic too, one of those that wait is called, unless another does
 /// steps already.
 pub(super) struct Turn<'a> {
     shared: &'a Shared,
@@ -117,7 +118,7 @@ mod tests {
         let before = one.n_calls();
         waiting.call();
         assert_eq!((one.n_calls(), other.n_calls()), (before + 1, 0));
-        // Who was called does not sleep, however late it is.
+        // A called thread does not sleep, however late it is.
         one.wait(before, None);
         assert!(waiting.leave(tickets[2]) && !waiting.leave(tickets[0]));
         waiting.call();

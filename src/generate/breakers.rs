@@ -1,4 +1,4 @@
-//! Texts that interrupt a passage, as the runs of tokens that may hold them.
+//! Breakers of DRY: texts that interrupt a passage, as the runs of tokens that may hold them.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeSet;
@@ -9,15 +9,15 @@ use crate::tokenizer::Tokenizer;
 
 /// The longest text.
 const MOST_BYTES: usize = 40;
-/// The most tokens behind the one that a text begins in.
+/// The most tokens after the one in which a text begins.
 const MOST_TAIL: usize = 20;
 /// The most texts: each is looked for in every token.
 const MOST_TEXTS: usize = 128;
 /// The breakers of DRY's author.
 pub const DEFAULT_BREAKERS: [&str; 4] = ["\n", ":", "\"", "*"];
 
-/// The runs of tokens in which one of `texts` stands or begins: every token that has the text, alone; and every token that
-/// ends with a beginning of the text, with the tokens that the rest of the text has.
+/// The runs of tokens in which one of `texts` stands or begins: every token that has the text, alone; and every token that ends
+/// with a beginning of the text, followed by the tokens of the rest.
 ///
 /// # Errors
 /// `InvalidArgument` for a text that is empty or too long, and for too many.
@@ -42,7 +42,7 @@ pub fn breakers(tokenizer: &Tokenizer, texts: &[&str]) -> Result<Vec<Vec<u32>>> 
     }
     for text in different {
         let text = text.as_bytes();
-        // What the rest of the text is when its first bytes have been seen.
+        // The tokens of the text after its first `n` bytes.
         let rest = |n: usize| -> Result<Vec<u32>> {
             let mut tail = tokenizer.encode_bytes(&text[n..], false, false)?;
             tail.truncate(MOST_TAIL);

@@ -10,11 +10,11 @@ use super::{GenerateOptions, Prompt, check_length};
 use crate::cancel::{CancelToken, Watch};
 use crate::context::{Context, Tokens};
 use crate::error::{Error, Result};
-use crate::memory::{copied, filled, room_for};
+use crate::memory::{copied, filled, with_capacity};
 use crate::sampler::Sampler;
 
-/// Most bytes of a text that there is room for from the beginning.
-const MOST_ROOM: usize = 1 << 14;
+/// Most bytes of capacity that a text has from the beginning.
+const MOST_CAPACITY: usize = 1 << 14;
 
 /// One of several completions.
 struct Completion {
@@ -25,34 +25,35 @@ struct Completion {
     /// The text of all its events.
     text: String,
     /// Whether it ended before its first event.
-    is_untold: bool,
+    is_unreported: bool,
 }
 
 /// Several completions under way: [`Completions::next`] gives their events, a token of each in turn.
 ///
 /// Completion `i` is in sequence `seq + i` of the context. Between two events the context is free for other work, as with a
-/// [`Generator`]; what takes the logits away costs another run of the last tokens.
+/// [`Generator`]. Calls that drop the logits cost another run of the last tokens.
 ///
-/// A step allocates nothing once the first one is done, unless a text outgrows its room.
+/// A step allocates nothing once the first one is done, unless a text outgrows its capacity.
 pub struct Completions {
     list: Vec<Completion>,
     cancel: Option<CancelToken>,
     has_prompt: bool,
     /// Whether the step that was to run was cancelled.
     is_cancelled: bool,
-    /// Whose event comes next, and whether it had one since the last step.
+    /// The completion whose event comes next, and whether it had one since the last step.
     turn: usize,
-    has_told: bool,
+    has_reported: bool,
     ids: Vec<u32>,
     seqs: Vec<u32>,
     wants: Vec<bool>,
 }
 
 impl Completions {
-    /// Prepares `n` completions of `prompt`, which runs with the first event. The prompt is the whole of the text: what sequence
-    /// `options.seq` begins with already is not run again (`reuse_prefix`), and the `n - 1` sequences behind it get what they need
-    /// from it. Each completion has a sampler of its own, with the stages and the past of `sampler`: the first one's goes on
-    /// as `sampler` would, that of completion `i` has the seed `sampler.seed() + i`. `lookup` and `draft` are left out, since they change no text.
+    /// Prepares `n` completions of `prompt`, which runs with the first event. The prompt is the whole of the text: the prefix
+    /// that sequence `options.seq` already holds does not run again (`reuse_prefix`), and the `n - 1` sequences after it share
+    /// what they need. Each completion has a sampler of its own, with the stages and the past of `sampler`: the first one's
+    /// continues as `sampler` would, that of completion `i` has the seed `sampler.seed() + i`. `lookup` and `draft` are left out,
+    /// since they change no text.
     ///
     /// Errors: as [`Generator::new`], and `InvalidArgument` for no completions, or more than the context has sequences for;
     /// `Unsupported` for `shift`.
@@ -74,7 +75,7 @@ impl Completions {
             )));
         }
         if options.shift.is_some() {
-            return Err(Error::Unsupported("completions forget no tokens for room (shift)".into()));
+            return Err(Error::Unsupported("completions cannot forget tokens (shift)".into()));
         }
         let holder = "a sequence of this context";
         if let Prompt::Tokens(ids) = prompt {
@@ -83,24 +84,24 @@ impl Completions {
         let generator = Generator::anywhere(context.model(), n_ctx, prompt, options)?;
         let ids = copied(generator.tokens(), "the prompt's tokens")?;
         check_length(ids.len(), n_ctx, holder)?;
-        let mut list = room_for(n, "completions")?;
-        let text = || String::with_capacity(options.max_tokens.saturating_mul(8).min(MOST_ROOM));
-        // A token may have ended the encoding of the prompt already.
+        let mut list = with_capacity(n, "completions")?;
+        let text = || String::with_capacity(options.max_tokens.saturating_mul(8).min(MOST_CAPACITY));
+        // A cancel token may have ended the encoding of the prompt already.
         let is_cancelled = generator.usage().finish.is_some();
         list.push(Completion {
             generator,
             sampler: sampler.try_clone()?,
             seq: options.seq,
             text: text(),
-            is_untold: is_cancelled,
+            is_unreported: is_cancelled,
         });
         for i in 1..n {
             let silent = GenerateOptions { echo: false, ..options.clone() };
             let again = if is_cancelled { prompt } else { Prompt::Tokens(&ids) };
             let mut generator = Generator::anywhere(context.model(), n_ctx, again, &silent)?;
             generator.echo_as(&list[0].generator)?;
-            let (sampler, seq) = (sampler.with_seed_behind(i as u64)?, options.seq + i as u32);
-            list.push(Completion { generator, sampler, seq, text: text(), is_untold: is_cancelled });
+            let (sampler, seq) = (sampler.with_seed_offset(i as u64)?, options.seq + i as u32);
+            list.push(Completion { generator, sampler, seq, text: text(), is_unreported: is_cancelled });
         }
         Ok(Completions {
             list,
@@ -108,7 +109,7 @@ impl Completions {
             has_prompt: false,
             is_cancelled,
             turn: 0,
-            has_told: false,
+            has_reported: false,
             ids: Vec::new(),
             seqs: Vec::new(),
             wants: Vec::new(),
@@ -121,15 +122,15 @@ impl Completions {
     }
 
     /// The next event and whose it is; `None` when all have ended.
-    ///
-    /// Errors leave all as it was, and the call can be tried again: `ContextFull` when the prompt does not fit, or no page is left;
-    /// `InvalidArgument` when a sequence was changed by somebody else; what decoding and sampling report. A cancel token gives
+    /// Errors leave all as it was, and the call can be tried again: `ContextFull` when the prompt does not fit, or no page is
+    /// left; `InvalidArgument` when other code changed a sequence; what decoding and sampling report. A cancel token gives no
+    /// error but the end of each.
     /// no error but the end of each.
     pub fn next(&mut self, context: &mut Context) -> Result<Option<(usize, Event<'_>)>> {
         let Some(choice) = self.ready(context)? else { return Ok(None) };
-        let Completions { list, turn, has_told, is_cancelled, .. } = self;
-        let Completion { generator, sampler, text, is_untold, .. } = &mut list[*turn];
-        *is_untold = false;
+        let Completions { list, turn, has_reported, is_cancelled, .. } = self;
+        let Completion { generator, sampler, text, is_unreported, .. } = &mut list[*turn];
+        *is_unreported = false;
         let event = match choice {
             _ if *is_cancelled => generator.end(FinishReason::Cancelled),
             _ if generator.settled().is_none() && generator.is_overdue() => {
@@ -138,11 +139,11 @@ impl Completions {
             choice => generator.take(context, sampler, choice)?,
         };
         text.push_str(event.text);
-        *has_told = event.kind != EventKind::Echo;
+        *has_reported = event.kind != EventKind::Echo;
         Ok(Some((*turn, event)))
     }
 
-    /// Runs what the next event needs. Returns by what its token is chosen; `None` when all have ended.
+    /// Runs what the next event needs. Returns how its token is chosen; `None` when all have ended.
     fn ready(&mut self, context: &mut Context) -> Result<Option<Choice>> {
         loop {
             if self.turn == self.list.len() {
@@ -153,16 +154,16 @@ impl Completions {
             }
             let n_ctx = context.options().n_ctx;
             let completion = &mut self.list[self.turn];
-            if completion.has_ended() || self.has_told {
-                // What needs no logits is told at once, and run with the next step.
-                let forced = match self.has_told && !completion.has_ended() {
+            if completion.has_ended() || self.has_reported {
+                // Tokens that need no logits are reported right away, and run with the next step.
+                let forced = match self.has_reported && !completion.has_ended() {
                     true => completion.generator.forced(&mut completion.sampler, n_ctx),
                     false => None,
                 };
                 if let Some(id) = forced {
                     return Ok(Some(Choice::Forced(id)));
                 }
-                self.has_told = false;
+                self.has_reported = false;
                 self.turn += 1;
                 continue;
             }
@@ -181,7 +182,7 @@ impl Completions {
         }
     }
 
-    /// Runs the prompt, or what those completions lack whose events come next.
+    /// Runs the prompt, or the missing tokens of the completions whose events come next.
     fn run(&mut self, context: &mut Context) -> Result<()> {
         Watch::new(self.cancel.as_ref(), None).check()?;
         if !self.has_prompt {
@@ -224,19 +225,19 @@ impl Completions {
         Ok(())
     }
 
-    /// All that the completions `range` lacked was run since `begin`.
+    /// The missing tokens of the completions `range` have run since `begin`.
     fn fed(&mut self, range: Range<usize>, begin: Instant) {
         for Completion { generator, .. } in &mut self.list[range] {
             generator.fed(generator.feed().len(), begin.elapsed());
         }
     }
 
-    /// What completion `i` did so far. Each has the time of the steps that it was part of.
+    /// The counters of completion `i`. Each has the time of the steps that it was part of.
     pub fn usage(&self, i: usize) -> Result<Usage> {
         self.at(i).map(|completion| completion.generator.usage())
     }
 
-    /// The text of completion `i` so far, that of all its events.
+    /// The text of completion `i` so far, of all its events.
     pub fn text(&self, i: usize) -> Result<&str> {
         self.at(i).map(|completion| &completion.text[..])
     }
@@ -248,12 +249,12 @@ impl Completions {
     }
 
     /// The completions from the likeliest to the least likely, by the mean log-probability of their tokens
-    /// ([`Usage::mean_logprob`]); those that are equally likely in order.
+    /// ([`Usage::mean_logprob`]); equally likely ones in order.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] while one has not ended, and where no log-probabilities were asked for.
     pub fn ranking(&self) -> Result<Vec<usize>> {
-        let mut ranking = room_for(self.n(), "a ranking")?;
+        let mut ranking = with_capacity(self.n(), "a ranking")?;
         for (i, completion) in self.list.iter().enumerate() {
             let usage = completion.generator.usage();
             if usage.finish.is_none() {
@@ -274,6 +275,6 @@ impl Completions {
 
 impl Completion {
     fn has_ended(&self) -> bool {
-        self.generator.usage().finish.is_some() && !self.is_untold
+        self.generator.usage().finish.is_some() && !self.is_unreported
     }
 }

@@ -1,4 +1,4 @@
-//! What constraints mean for a generation: where they begin, and which tokens they leave no choice for.
+//! Constraints in a generation: where they begin, and which tokens they force.
 #![forbid(unsafe_code)]
 
 use super::generator::Generator;
@@ -8,13 +8,13 @@ use crate::error::{Error, Result};
 use crate::model::LoadedModel;
 use crate::sampler::Sampler;
 
-/// A text under `constraint`, from its beginning.
+/// Begins a text under `constraint`.
 pub(super) fn begin(constraint: &Constraint, model: &LoadedModel, options: &GenerateOptions) -> Result<Run> {
     check(constraint, model, options)?;
     Ok(constraint.start())
 }
 
-/// `InvalidArgument` for a constraint of another model, or one whose end would not be the end.
+/// `InvalidArgument` for a constraint of another model, or one whose end would not end the generation.
 fn check(constraint: &Constraint, model: &LoadedModel, options: &GenerateOptions) -> Result<()> {
     constraint.check_vocabulary(model.vocabulary()?)?;
     match options.ignore_eog {
@@ -33,7 +33,7 @@ pub(super) fn viable(ids: &[u32], run: Option<&mut Run>, sampler: &mut Sampler) 
 }
 
 impl Generator {
-    /// The prompt is read, and the first token is chosen next.
+    /// The prompt has run, and the first token is chosen next.
     pub(super) fn begin(&mut self, sampler: &mut Sampler) -> Result<()> {
         for run in sampler.runs() {
             check(run.constraint(), &self.model, &self.options)?;
@@ -42,7 +42,7 @@ impl Generator {
         Ok(())
     }
 
-    /// Token `id` was chosen, and the sampler knows it.
+    /// Token `id` was chosen, and the sampler has accepted it.
     pub(super) fn accept_constrained(&mut self, id: u32, sampler: &mut Sampler) {
         if let Some(run) = &mut self.constrained {
             run.accept(id);
@@ -50,7 +50,7 @@ impl Generator {
         self.usage.progress = Progress::of(sampler.runs().iter_mut().chain(&mut self.constrained));
     }
 
-    /// The tokens that come next whatever the logits are, `most` at most. Where several constraints hold they are not looked for.
+    /// The tokens that the constraint forces next, `most` at most. Where several constraints hold, none are returned.
     pub(super) fn forced_run(&mut self, sampler: &mut Sampler, most: usize) -> Vec<u32> {
         match (sampler.runs(), &mut self.constrained) {
             ([], Some(run)) | ([run], None) => run.forced(most),
@@ -58,12 +58,12 @@ impl Generator {
         }
     }
 
-    /// The token that comes next whatever the logits are, if it is known that one does and nothing has to be known of the logits:
-    /// then [`Choice::Forced`](super::Choice::Forced) does for [`Generator::take`], before [`Generator::feed`] was run.
+    /// The next token, if the constraint forces one and no option needs the logits: then
+    /// [`Choice::Forced`](super::Choice::Forced) is enough for [`Generator::take`], before [`Generator::feed`] has run.
     pub fn forced(&mut self, sampler: &mut Sampler, n_ctx: usize) -> Option<u32> {
         let asks_nothing = !self.options.logprobs && self.options.n_top == 0 && sampler.takes_the_only();
-        let has_room = self.tokens.len() < n_ctx && self.feed().len() < MAX_FORCED;
-        if !asks_nothing || !has_room || self.settled().is_some() {
+        let fits = self.tokens.len() < n_ctx && self.feed().len() < MAX_FORCED;
+        if !asks_nothing || !fits || self.settled().is_some() {
             return None;
         }
         let id = self.forced_run(sampler, 1).first().copied()?;

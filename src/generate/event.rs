@@ -1,4 +1,4 @@
-//! What a generation tells: its events, and what it did.
+//! The events of a generation, and its counters.
 #![forbid(unsafe_code)]
 
 use std::time::Duration;
@@ -11,23 +11,23 @@ use crate::constrain::Progress;
 pub enum FinishReason {
     /// `max_tokens` were generated.
     MaxTokens,
-    /// The model gave an end-of-generation token.
+    /// The model generated an end-of-generation token.
     EndOfGeneration,
     /// The caller asked to stop.
     Stopped,
-    /// The context has no room for another token.
+    /// The context cannot hold another token.
     ContextFull,
     /// A stop string was generated.
     StopString,
     /// A cancel token ended it.
     Cancelled,
-    /// It took longer than it might.
+    /// Its time limit passed.
     TimeLimit,
-    /// An error ended it; the engine's word for a request.
+    /// An error ended it; only requests of an engine have this.
     Failed,
 }
 
-/// What a generation did so far.
+/// The counters of a generation.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Usage {
     /// Tokens of the prompt, BOS included.
@@ -40,15 +40,15 @@ pub struct Usage {
     pub n_drafted: usize,
     /// Of these, those that were accepted.
     pub n_accepted: usize,
-    /// Tokens that were forgotten for room (`shift`).
+    /// Tokens that were forgotten to free their pages (`shift`).
     pub n_shifted: usize,
-    /// Tokens that a constraint left no choice for, and that were run together with the one before them.
+    /// Tokens that a constraint forced, and that ran together with the one before them.
     pub n_forced: usize,
-    /// Sum of the log-probabilities of the tokens generated, as the model gave them, that of an end-of-generation token included.
+    /// Sum of the log-probabilities of the generated tokens, before sampling stages, that of an end-of-generation token included.
     pub sum_logprob: f64,
-    /// How many tokens these are; 0 where log-probabilities were not asked for.
+    /// The number of these tokens; 0 where log-probabilities were not asked for.
     pub n_logprobs: usize,
-    /// How far the text is that follows a constraint; `None` without one.
+    /// The progress of the text that follows a constraint; `None` without one.
     pub progress: Option<Progress>,
     /// Time spent on the prompt.
     pub prefill: Duration,
@@ -66,10 +66,10 @@ impl Usage {
     }
 }
 
-/// What happens in a generation.
+/// An event of a generation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Event<'a> {
-    /// Text that is new and certain; may be empty. All events' texts in a row are the text.
+    /// New text that is certain; may be empty. The texts of all events together are the generated text.
     pub text: &'a str,
     /// What the event is.
     pub kind: EventKind<'a>,
@@ -82,7 +82,7 @@ pub enum EventKind<'a> {
     Echo,
     /// A token was generated. The event's text may be less or more than the token's.
     Token(Token<'a>),
-    /// The last event; its text is what was held back as the possible beginning of a stop string.
+    /// The last event; its text was held back as the possible beginning of a stop string.
     End(FinishReason),
 }
 
@@ -91,10 +91,10 @@ pub enum EventKind<'a> {
 pub struct Token<'a> {
     /// Its number.
     pub id: u32,
-    /// The bytes it stands for, perhaps part of a code point or of a stop string; none for a control token that is not
-    /// rendered, and without a tokenizer.
+    /// The bytes it stands for, perhaps part of a code point or of a stop string. A control token that is not rendered has none,
+    /// nor has a token without a tokenizer.
     pub bytes: &'a [u8],
-    /// Its log-probability as the model gave it, if asked for.
+    /// Its log-probability before sampling stages, if asked for.
     pub logprob: Option<f32>,
     /// The likeliest tokens at this place, the likeliest first.
     pub tops: &'a [TokenLogprob],

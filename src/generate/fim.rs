@@ -5,42 +5,43 @@ use crate::error::{Error, Result};
 use crate::memory::expect_room;
 use crate::tokenizer::Tokenizer;
 
-/// In which order the parts stand.
+/// The order of the parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FimOrder {
-    /// What the model's family was trained with: [`FimOrder::Psm`], and [`FimOrder::Spm`] where there is no token for the middle.
+    /// The order that the model's family was trained with: [`FimOrder::Psm`], and [`FimOrder::Spm`] where there is no token for
+    /// the middle.
     #[default]
     Auto,
-    /// Prefix, suffix, middle: each part behind its token.
+    /// Prefix, suffix, middle: each part after its token.
     Psm,
-    /// Suffix, prefix, middle: each part behind its token.
+    /// Suffix, prefix, middle: each part after its token.
     Spm,
-    /// The same with the tokens in another order: those of prefix and suffix, the suffix, that of the middle, the prefix
+    /// The suffix first, with the tokens in another order: those of prefix and suffix, the suffix, that of the middle, the prefix
     /// (Bavarian et al. 2022, arXiv:2207.14255, "SPM variant 2").
     Spm2,
 }
 
-/// What a prompt has beside the text around the gap.
+/// The other parts of a prompt, beside the text around the gap.
 #[derive(Debug, Clone, Default)]
 pub struct FimOptions {
-    /// In which order the parts stand.
+    /// The order of the parts.
     pub order: FimOrder,
     /// The name of the repository; empty for none.
     pub repository: String,
     /// The name of the file with the gap; empty for none.
     pub file: String,
-    /// Names and texts of other files, to stand before it.
+    /// Names and texts of other files, which stand before it.
     pub others: Vec<(String, String)>,
 }
 
-/// The token, or `Unsupported` that says what cannot be said without it.
+/// The token, or `Unsupported` that says what needs it.
 fn needed(token: Option<u32>, which: &str, why: &str) -> Result<u32> {
     token.ok_or_else(|| {
         Error::Unsupported(format!("the tokenizer has no fill-in-the-middle token for {which}, which {why}"))
     })
 }
 
-/// The tokens that ask for what stands between `prefix` and `suffix`. Texts spell no control tokens.
+/// The prompt for the text between `prefix` and `suffix`. Texts spell no control tokens.
 ///
 /// # Errors
 /// `Unsupported` names the token that the tokenizer lacks; `NoMemory`.
@@ -52,10 +53,10 @@ pub fn fim_prompt(
 ) -> Result<Vec<u32>> {
     let n_bytes = options.others.iter().map(|(name, text)| name.len() + text.len()).sum::<usize>();
     let n_bytes = n_bytes.saturating_add(prefix.len()).saturating_add(suffix.len());
-    expect_room(n_bytes.saturating_mul(tokenizer.room_per_byte()), "tokenizing a text of this length")?;
+    expect_room(n_bytes.saturating_mul(tokenizer.memory_per_byte()), "tokenizing a text of this length")?;
     let marks = tokenizer.fill_in();
     let before = needed(marks.prefix, "the text before the gap", "this needs")?;
-    let behind = needed(marks.suffix, "the text behind the gap", "this needs")?;
+    let after = needed(marks.suffix, "the text after the gap", "this needs")?;
     let middle = || needed(marks.middle, "the middle", "this order needs");
     let order = match (options.order, marks.middle) {
         (FimOrder::Auto, None) => FimOrder::Spm,
@@ -63,7 +64,8 @@ pub fn fim_prompt(
         (order, _) => order,
     };
     let mut out: Vec<u32> = tokenizer.bos().filter(|_| tokenizer.add_bos()).into_iter().collect();
-    // A text behind a mark is no beginning: only what is in front of the gap may get the space that some vocabularies put before a text.
+    // A text after a mark is no beginning: only the text before the gap may get the space that some vocabularies put before a
+    // text.
     let inside = |text: &str| tokenizer.encode_inside(text);
     if !options.repository.is_empty() {
         out.push(needed(marks.repository, "a repository", "the option for its name needs")?);
@@ -84,19 +86,19 @@ pub fn fim_prompt(
         FimOrder::Auto | FimOrder::Psm => {
             out.push(before);
             out.extend(prefix);
-            out.push(behind);
+            out.push(after);
             out.extend(suffix);
             out.push(middle()?);
         }
         FimOrder::Spm => {
-            out.push(behind);
+            out.push(after);
             out.extend(suffix);
             out.push(before);
             out.extend(prefix);
             out.extend(marks.middle);
         }
         FimOrder::Spm2 => {
-            out.extend([before, behind]);
+            out.extend([before, after]);
             out.extend(suffix);
             out.push(middle()?);
             out.extend(prefix);

@@ -1,10 +1,11 @@
-//! The engine of generation, in pull form.
+//! The engine of generation, with events on demand.
 //!
-//! A generator owns no context: it takes one for each step and remembers which tokens its sequence holds. It refuses the step if the
-//! sequence holds something else. So generators on several sequences of a context take turns, and no lock is held between steps.
+//! A generator owns no context: it takes one for each step and remembers which tokens its sequence holds. It refuses the step if
+//! the sequence holds something else. So generators on several sequences of a context can alternate, and no lock is held between
+//! steps.
 //!
-//! All generated tokens are in the sequence in the end, those of a stop string included, but for an end-of-generation token. So a prompt that
-//! repeats the conversation finds its prefix.
+//! All generated tokens end up in the sequence, those of a stop string included, except an end-of-generation token. So a prompt
+//! that repeats the conversation finds its prefix.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -28,7 +29,7 @@ mod begin;
 mod end;
 mod run;
 
-/// Where a generator is.
+/// The phase of a generator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Echo,
@@ -37,18 +38,18 @@ enum Phase {
     Ended,
 }
 
-/// What the next token is chosen by.
+/// How the next token is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
     /// The sampler, from the logits that the context has.
     Sampler,
-    /// There is no choice: what [`Generator::forced`] gave. No logits are needed.
+    /// By a constraint, which [`Generator::forced`] gave. No logits are needed.
     Forced(u32),
-    /// The largest logit, whose token this is, or [`NO_COLUMN`]: what [`Context::decode_best`] gave.
+    /// The largest logit, whose token this is, or [`NO_COLUMN`]: as [`Context::decode_best`] gave it.
     Largest(u32),
 }
 
-/// What a step came to.
+/// The outcome of a step.
 enum Step {
     Token { id: u32, logprob: Option<f32> },
     End(FinishReason),
@@ -56,25 +57,25 @@ enum Step {
 
 /// A generation under way: [`Generator::next`] gives its events one after the other.
 ///
-/// Between two events the context is free for other work, such as generators on its other sequences; if the generator's
-/// own sequence does not hold what the generator left there, the next step is an error. After the last event the
-/// sequence holds the prompt and all generated tokens but for an end-of-generation token, so that the next generation
-/// can go on from there, with an empty prompt in the midst of the text. Whoever leaves earlier leaves the token of
-/// the last event out of the sequence.
+/// Between two events the context is free for other work, such as generators on its other sequences. If the generator's own
+/// sequence does not hold what the generator left there, the next step is an error. After the last event the sequence holds the
+/// prompt and all generated tokens except an end-of-generation token. So the next generation can continue from there, with an
+/// empty prompt even in the middle of the text. A caller that stops earlier leaves the token of the last event out of the
+/// sequence.
 ///
-/// Draft tokens run together with the one before them and then lie ready in the context ([`Context::advance`]), so
-/// that all this holds with them too: the sequence never holds a token that was not told, and the sampler is asked once for
-/// each event. Another call that decodes in the same context between two events takes them away, and they were run in vain.
+/// Draft tokens run together with the one before them and then lie ready in the context ([`Context::advance`]). All this holds
+/// with them too: the sequence never holds a token that was not reported, and the sampler is asked one time for each event.
+/// Another call that decodes in the same context between two events drops them, and they have run in vain.
 ///
 /// A step allocates nothing once the first one is done, unless a token's text is of unusual length or tokens are forgotten
-/// for room.
+/// (`shift`).
 pub struct Generator {
     pub(super) model: Arc<LoadedModel>,
     has_tokenizer: bool,
     pub(super) options: GenerateOptions,
     /// Text of the prompt, for the echo.
     echo: String,
-    /// What the sequence shall hold before the next event: what it held, the prompt, and what was generated.
+    /// The tokens that the sequence shall hold before the next event: those it held, the prompt, and the generated ones.
     pub(super) tokens: Vec<u32>,
     /// How many of these it holds.
     n_run: usize,
@@ -87,7 +88,7 @@ pub struct Generator {
     drafter: Option<Drafter>,
     /// The text under the constraint of the options.
     pub(super) constrained: Option<Run>,
-    /// Of the tokens that lie ready in the context those that a constraint forces.
+    /// How many of the tokens that lie ready in the context are forced by a constraint.
     n_forced_ahead: usize,
     pub(super) usage: Usage,
 }
@@ -98,10 +99,10 @@ impl Generator {
     ///
     /// `context` must be the one the generator was made with, or one of the same model whose sequence holds the same.
     ///
-    /// Errors leave the sequence as it was, and the step can be tried again: `ContextFull` when the prompt does not
-    /// fit; `InvalidArgument` when the sequence was changed by somebody else; what decoding and sampling report. A
-    /// cancel token gives no error but the end; with `reuse_prefix` a prompt cancelled has made the sequence the
-    /// common prefix, otherwise the sequence lacks no more than the last event's token.
+    /// Errors leave the sequence as it was, and the step can be tried again: `ContextFull` when the prompt does not fit;
+    /// `InvalidArgument` when other code changed the sequence; what decoding and sampling report. A cancel token gives no error
+    /// but the end. With `reuse_prefix`, a cancelled prompt has shortened the sequence to the common prefix; otherwise the
+    /// sequence lacks no more than the last event's token.
     pub fn next(&mut self, context: &mut Context, sampler: &mut Sampler) -> Result<Event<'_>> {
         if self.phase == Phase::Echo {
             return Ok(self.tell_echo());
@@ -109,7 +110,7 @@ impl Generator {
         if self.usage.finish.is_none()
             && let Some(reason) = self.settled().or(self.is_overdue().then_some(FinishReason::TimeLimit))
         {
-            // The last token belongs into the sequence; where it does not come, no other reason must hide that.
+            // The last token belongs into the sequence; where it does not fit, no other reason must hide that.
             if self.phase == Phase::Tokens {
                 match self.run(context, sampler) {
                     Err(Error::Cancelled(_)) => return Ok(self.end(FinishReason::Cancelled)),
@@ -127,7 +128,7 @@ impl Generator {
         self.take(context, sampler, Choice::Sampler)
     }
 
-    /// The first event, if an echo was asked for and was not taken yet.
+    /// The first event, if an echo was asked for and has not been taken.
     pub fn echo(&mut self) -> Option<Event<'_>> {
         (self.phase == Phase::Echo).then(|| self.tell_echo())
     }
@@ -144,11 +145,11 @@ impl Generator {
         Event { text: &self.echo, kind: EventKind::Echo }
     }
 
-    /// Goes on in sequence `seq` of `context`, whatever that holds: it becomes as much of what the generator needs as can be
-    /// had without running anything. `ContextFull` when a sequence is too short for what there is already.
+    /// Continues in sequence `seq` of `context`, whatever it holds: it keeps or gets as much of the needed prefix as the cache
+    /// has. `ContextFull` when a sequence is too short for the tokens so far.
     pub fn resume(&mut self, context: &mut Context, seq: u32) -> Result<()> {
         self.options.seq = seq;
-        // One token at least has to run for its logits.
+        // At least one token has to run for its logits.
         let most = self.tokens.len().saturating_sub(1);
         let what = || format!("the prompt has {} tokens", self.tokens.len());
         let n = super::keep_prefix(context, seq, &self.tokens, most, what)?;
@@ -159,7 +160,7 @@ impl Generator {
         Ok(())
     }
 
-    /// Its sequence was emptied, so that all has to be run again that [`Generator::resume`] does not find then.
+    /// Its sequence was emptied, so all tokens have to run again that [`Generator::resume`] does not find then.
     pub fn leave(&mut self) {
         self.n_run = 0;
         if matches!(self.phase, Phase::Echo | Phase::Prompt) {
@@ -172,19 +173,19 @@ impl Generator {
         &self.tokens
     }
 
-    /// The prompt was run in another sequence, which `seq` got all of.
+    /// The prompt ran in another sequence, of which `seq` is a copy.
     pub(super) fn share_prompt(&mut self, seq: u32) {
         self.options.seq = seq;
         self.n_run = self.tokens.len();
         self.usage.n_reused = self.usage.n_prompt;
     }
 
-    /// What has to be run at the end of the sequence, with logits for the last token, before the next event can be taken.
+    /// The tokens to run at the end of the sequence, with logits for the last one, before the next event can be taken.
     pub fn feed(&self) -> &[u32] {
         &self.tokens[self.n_run..]
     }
 
-    /// The first `n` tokens of [`Generator::feed`] were run, which took `time`.
+    /// The first `n` tokens of [`Generator::feed`] have run, in `time`.
     pub fn fed(&mut self, n: usize, time: Duration) {
         self.n_run = (self.n_run + n).min(self.tokens.len());
         match self.phase {
@@ -193,13 +194,13 @@ impl Generator {
         }
     }
 
-    /// Whether the next token is that of the largest logit, and nothing else is asked of the logits: then
-    /// [`Choice::Largest`] does for [`Generator::take`].
+    /// Whether the next token is that of the largest logit, and no option needs the other logits: then [`Choice::Largest`] is
+    /// enough for [`Generator::take`].
     pub fn wants_largest(&self, sampler: &Sampler) -> bool {
         sampler.is_greedy() && self.constrained.is_none() && !self.options.logprobs && self.options.n_top == 0
     }
 
-    /// The next event, when it is the echo, or all of [`Generator::feed`] was run and no call has taken the logits away since.
+    /// The next event, when it is the echo, or when all of [`Generator::feed`] has run and its logits are still there.
     pub fn take(&mut self, context: &Context, sampler: &mut Sampler, choice: Choice) -> Result<Event<'_>> {
         if let (Phase::Ended, Some(reason)) = (self.phase, self.usage.finish) {
             return Ok(Event { text: "", kind: EventKind::End(reason) });
@@ -208,7 +209,7 @@ impl Generator {
             return Ok(self.tell_echo());
         }
         if self.phase == Phase::Prompt && !self.stopping {
-            // What an encoder reads is no part of the text that goes on.
+            // The encoder's part of the sequence is not part of the continued text.
             let answer = self.model.info().decoder_start;
             let answer = answer.and_then(|start| self.tokens.iter().position(|&id| id == start)).unwrap_or(0);
             match self.options.reuse_prefix {
@@ -222,7 +223,7 @@ impl Generator {
             self.phase = Phase::Tokens;
         }
         let start = Instant::now();
-        // A stage of the host's may have had enough.
+        // A stage of the host may end the generation.
         let step = match self.choose(context, sampler, choice) {
             Err(Error::Cancelled(_)) => Ok(Step::End(FinishReason::Cancelled)),
             other => other,
@@ -237,7 +238,7 @@ impl Generator {
         }
     }
 
-    /// What was done so far.
+    /// The counters so far.
     pub fn usage(&self) -> Usage {
         self.usage
     }
@@ -256,7 +257,7 @@ impl Generator {
         }
     }
 
-    /// Chooses the token that goes on from the end of the sequence, if there is to be one.
+    /// Chooses the next token, if there is to be one.
     fn choose(&mut self, context: &Context, sampler: &mut Sampler, choice: Choice) -> Result<Step> {
         if self.stopping {
             return Ok(Step::End(FinishReason::Stopped));
@@ -266,7 +267,7 @@ impl Generator {
         }
         let n = self.tokens.len();
         fallible(|| self.tokens.try_reserve(1))
-            .map_err(|_| Error::NoMemory(format!("no memory for another token behind {n}")))?;
+            .map_err(|_| Error::NoMemory(format!("no memory for another token after {n}")))?;
         let o = &self.options;
         if o.shift.is_none() && context.n_past(o.seq)? == context.options().n_ctx {
             return Ok(Step::End(FinishReason::ContextFull));
@@ -313,7 +314,7 @@ impl Generator {
         Ok(Step::Token { id, logprob })
     }
 
-    /// The tokenizer, if there is one; its absence costs nothing.
+    /// The tokenizer, if there is one; its absence is no error.
     fn tokenizer(&self) -> Option<&Tokenizer> {
         if self.has_tokenizer { self.model.tokenizer().ok() } else { None }
     }
@@ -323,10 +324,10 @@ impl Generator {
     }
 }
 
-/// What token `id` adds to the text.
+/// The bytes that token `id` adds to the text.
 fn bytes(tokenizer: Option<&Tokenizer>, id: u32, render_special: bool) -> &[u8] {
     match tokenizer {
-        // Embeddings may have more rows than there are tokens, for the sake of even sizes; those have no text.
+        // Embeddings may have more rows than there are tokens, to round sizes up; those rows have no text.
         Some(tokenizer) if (id as usize) < tokenizer.n_vocab() => {
             let hidden = tokenizer.is_hidden(id) && !render_special;
             if hidden { &[] } else { tokenizer.token_bytes(id).unwrap_or(&[]) }

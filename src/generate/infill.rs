@@ -1,4 +1,4 @@
-//! Filling a gap: the sampler's stage for a tokenizer.
+//! The sampler's stage for filling a gap, for a tokenizer.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -22,7 +22,7 @@ impl Vocabulary for Tokenizer {
     }
 }
 
-/// The stage that leaves the end of a generation unless the model is sure of something else.
+/// The stage that leaves only the end of a generation unless the model is sure of something else.
 ///
 /// # Errors
 /// `Unsupported` for a tokenizer without an end of turn or of text.

@@ -1,4 +1,4 @@
-//! Log-probabilities: the logarithms of the softmax of a row of logits, as the model gave it, before any sampling stage.
+//! Log-probabilities: the logarithms of the softmax of a row of logits, before any sampling stage.
 #![forbid(unsafe_code)]
 
 use std::array;
@@ -15,7 +15,7 @@ pub struct TokenLogprob {
     pub logprob: f32,
 }
 
-/// What turns the logits of one row into log-probabilities.
+/// The terms that make log-probabilities of a row's logits.
 #[derive(Debug, Clone, Copy)]
 pub struct LogSoftmax {
     max: f32,
@@ -24,7 +24,7 @@ pub struct LogSoftmax {
 }
 
 impl LogSoftmax {
-    /// Of the row `logits`.
+    /// The terms of the row `logits`.
     pub fn of(logits: &[f32]) -> LogSoftmax {
         let max = scan::max(logits);
         let (whole, rest) = logits.as_chunks::<LANES>();
@@ -42,8 +42,8 @@ impl LogSoftmax {
         (below(logit, self.max) - self.log_sum) as f32
     }
 
-    /// The `n` likeliest tokens into `out`, the likeliest first, of equals the one with the lower id. Allocates nothing
-    /// when `out` has room for them.
+    /// Writes the `n` likeliest tokens to `out`, the likeliest first, of equals the one with the lower id. Allocates nothing when
+    /// `out` has capacity for them.
     pub fn top(&self, logits: &[f32], n: usize, out: &mut Vec<TokenLogprob>) {
         out.clear();
         if n == 0 {
@@ -67,23 +67,23 @@ impl LogSoftmax {
 /// `exp(logit - max)` of some logits.
 #[inline(always)]
 fn terms<const N: usize>(logits: &[f32; N], max: f32) -> [f64; N] {
-    /// Of so little even 2²⁴ terms would not show in an f32.
+    /// Even 2²⁴ terms of this size would not show in an f32.
     const NEGLIGIBLE: f64 = -50.0;
     let x: [f64; N] = array::from_fn(|i| below(logits[i], max));
     let exp: [f64; N] = exp(array::from_fn(|i| if x[i] < NEGLIGIBLE { NEGLIGIBLE } else { x[i] }));
     array::from_fn(|i| if x[i] < NEGLIGIBLE { 0.0 } else { exp[i] })
 }
 
-/// `logit - max`, and 0 for the largest, be it infinite.
+/// `logit - max`, and 0 for the largest, even if it is infinite.
 fn below(logit: f32, max: f32) -> f64 {
     if logit == max { 0.0 } else { f64::from(logit) - f64::from(max) }
 }
 
-/// How many tokens are likelier than `id`, of equals those with a lower id: 0 for what a greedy sampler takes.
+/// How many tokens are likelier than `id`, of equals those with a lower id: 0 for the token of a greedy sampler.
 pub fn rank(logits: &[f32], id: u32) -> u32 {
     let (before, rest) = logits.split_at(id as usize);
     let own = rest[0];
-    // Sums of numbers, of which compilers take vectors.
+    // Sums of numbers, which compilers vectorize.
     let at_least: u32 = before.iter().map(|&logit| u32::from(logit >= own)).sum();
     let above: u32 = rest.iter().map(|&logit| u32::from(logit > own)).sum();
     at_least + above

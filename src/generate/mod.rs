@@ -1,6 +1,6 @@
 //! From a prompt to text: tokenize, prefill, then sample and decode token by token.
 //!
-//! [`Generator`] gives events one at a time, [`generate`] hands them to a closure; [`score`] tells how likely a given
+//! [`Generator`] gives events one at a time, [`generate`] hands them to a closure; [`score`] says how likely a given
 //! continuation is. Text comes in whole code points, without stop strings or the beginning of one (`text`, `stop`,
 //! `utf8`).
 #![forbid(unsafe_code)]
@@ -40,14 +40,14 @@ pub use logprobs::{LogSoftmax, TokenLogprob};
 pub use proposed::proposed_sampler;
 pub use speculate::{DraftModel, Lender, Lookup, MAX_DRAFT, MAX_NGRAM};
 
-/// Most alternatives that a token's event tells.
+/// Most alternatives that a token's event reports.
 pub const MAX_TOPS: usize = 64;
 
-/// Most tokens that an engine runs at once for a request because a constraint leaves no choice: less than a page has, so that they
-/// are not taken for a prompt that others share.
+/// Most tokens that an engine runs in one step for a request because a constraint forces them. They are fewer than a page, so
+/// that they do not count as a prompt that others share.
 const MAX_FORCED: usize = 16;
 
-/// How to generate.
+/// The options of a generation.
 #[derive(Debug, Clone)]
 pub struct GenerateOptions {
     /// Most tokens to generate.
@@ -60,34 +60,34 @@ pub struct GenerateOptions {
     pub render_special: bool,
     /// Go on after an end-of-generation token.
     pub ignore_eog: bool,
-    /// Generation ends where one of these has been generated, and the text before it. Of several the one that is
-    /// complete first, of those complete at once the longest.
+    /// Generation ends where one of these has been generated, and the text ends before it. Of several it is the one that is
+    /// complete first; of those complete at the same byte, the longest.
     pub stops: Vec<String>,
     /// Whether the stop string that ended the generation is part of the text.
     pub include_stop: bool,
-    /// The prompt is the whole of what the sequence shall hold, from its first token on: what the sequence begins with
-    /// already is kept, the rest of it forgotten, and only what is new is run.
+    /// The prompt is all that the sequence shall hold, from its first token on: the sequence keeps the common prefix and forgets
+    /// the rest, and only new tokens run.
     pub reuse_prefix: bool,
     /// Begin with the prompt's text.
     pub echo: bool,
-    /// Tell the log-probability of each token.
+    /// Report the log-probability of each token.
     pub logprobs: bool,
-    /// Tell the likeliest tokens at each place: how many, at most [`MAX_TOPS`].
+    /// Report the likeliest tokens at each place: how many, at most [`MAX_TOPS`].
     pub n_top: usize,
     /// Ends the generation early.
     pub cancel: Option<CancelToken>,
-    /// What is forgotten where the sequence is full; `None`: the generation ends there. An engine refuses it.
+    /// What is forgotten where the sequence is full; `None`: the generation ends there. An engine refuses this option.
     pub shift: Option<Shift>,
-    /// Guess tokens from the text itself, to run several at a time. The tokens that are generated are the same, and in the
-    /// same order from the sampler; an engine does without.
+    /// Draft tokens from the text itself, to run several in one batch. The generated tokens are the same, and the sampler gives
+    /// them in the same order; an engine ignores it.
     pub lookup: Option<Lookup>,
-    /// Guess tokens by a smaller model, where `lookup` finds none. Likewise.
+    /// Draft tokens by a smaller model, where `lookup` finds none. Likewise.
     pub draft: Option<DraftModel>,
-    /// What the generated text follows, before all stages of the sampler. With the text's end the generation ends.
+    /// The constraint on the generated text, applied before all stages of the sampler. With the text's end the generation ends.
     pub constraint: Option<Constraint>,
-    /// How long it may take from the making of the generator on; looked at before each token, not within a prompt.
+    /// The longest time, counted from the making of the generator; checked before each token, not within a prompt.
     pub time_limit: Option<Duration>,
-    /// Which of the requests that wait for an engine's room begins first: that of the highest priority.
+    /// Which of the requests that wait for an engine's pages begins first: that of the highest priority.
     pub priority: i32,
 }
 
@@ -116,21 +116,21 @@ impl Default for GenerateOptions {
     }
 }
 
-/// What a generation forgets where its sequence is full, to go on: see [`Context::shift`].
+/// What a generation forgets where its sequence is full, to continue: see [`Context::shift`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shift {
     /// Tokens that stay at the beginning.
     pub keep: usize,
-    /// Tokens behind them that are forgotten, each time; at least one must be left behind them.
+    /// Tokens after them that are forgotten, each time; at least one must be left after those.
     pub drop: usize,
 }
 
-/// What to continue.
+/// The prompt.
 #[derive(Debug, Clone, Copy)]
 pub enum Prompt<'a> {
-    /// Text. At the beginning of a sequence it gets the special tokens that the model's file asks for (BOS), but EOS never;
-    /// behind what the sequence holds none is put before it, and the space that some models put before a text only where the whole
-    /// text would have it: behind these tokens alone and behind a special token, never behind text.
+    /// Text. At the beginning of a sequence it gets the special tokens that the model's file asks for (BOS), but never EOS. Later
+    /// in a sequence it gets none. The space that some models put before a text comes only where the whole text would have it:
+    /// after these tokens alone and after a special token, never after text.
     Text(&'a str),
     /// Tokens, to which nothing is added.
     Tokens(&'a [u32]),
@@ -148,7 +148,7 @@ impl<'a> From<&'a [u32]> for Prompt<'a> {
     }
 }
 
-/// The tokens of a text that is to be continued, behind the tokens `past`, which are all of its sequence. `Cancelled` by `watch`.
+/// The tokens of a prompt, after the tokens `past`, which are all of its sequence. `Cancelled` by `watch`.
 fn encode(
     model: &LoadedModel,
     text: &str,
@@ -160,11 +160,11 @@ fn encode(
     let look = || watch.check();
     let encoder = tokenizer.under(&look);
     if !past.is_empty() {
-        return encoder.encode_behind(past, text, parse_special);
+        return encoder.encode_after(past, text, parse_special);
     }
     let mut ids = encoder.encode(text, true, parse_special)?;
     if tokenizer.add_eos() && model.info().decoder_start.is_none() {
-        // Some files ask for EOS behind every text; behind a prompt it would end what is to be continued.
+        // Some files ask for EOS after every text; after a prompt it would end the text to continue.
         ids.pop_if(|last| Some(*last) == tokenizer.eos());
     }
     if let (true, Some(bos), [first, second, ..]) = (parse_special, tokenizer.bos(), &ids[..])
@@ -177,7 +177,7 @@ fn encode(
     Ok(ids)
 }
 
-/// `InvalidArgument` for a token that does not exist; those behind the first `n_prompt` are the continuation's.
+/// `InvalidArgument` for a token that does not exist; those after the first `n_prompt` are the continuation's.
 fn check_ids(model: &LoadedModel, ids: &[u32], n_prompt: usize) -> Result<()> {
     let n_vocab = model.info().n_vocab;
     let Some(i) = ids.iter().position(|&id| id as usize >= n_vocab) else { return Ok(()) };
@@ -191,9 +191,8 @@ fn check_ids(model: &LoadedModel, ids: &[u32], n_prompt: usize) -> Result<()> {
     )))
 }
 
-/// Makes sequence `seq` a beginning of `ids`, the longest that it has in common with them within `most` tokens, and
-/// returns its length. `ContextFull`, and nothing forgotten, when `ids` are more than a sequence holds: a sentence that
-/// begins with `what` they are.
+/// Shortens sequence `seq` to the prefix that it shares with `ids`, within `most` tokens, and returns its length. `ContextFull`,
+/// and nothing forgotten, when a sequence cannot hold `ids`; the sentence begins with `what`.
 fn keep_prefix(
     context: &mut Context,
     seq: u32,
@@ -211,7 +210,7 @@ fn keep_prefix(
     context.reuse_prefix(seq, ids, most)
 }
 
-/// `ContextFull` for a prompt of `n` tokens where `holder` has room for `n_ctx`.
+/// `ContextFull` for a prompt of `n` tokens where `holder` has space for `n_ctx`.
 fn check_length(n: usize, n_ctx: usize, holder: &str) -> Result<()> {
     match n <= n_ctx {
         true => Ok(()),
@@ -221,13 +220,13 @@ fn check_length(n: usize, n_ctx: usize, holder: &str) -> Result<()> {
     }
 }
 
-/// How many tokens two lists begin with alike.
+/// The length of the common prefix of two lists.
 fn common_prefix(a: &[u32], b: &[u32]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// Continues sequence `options.seq` of `context` by `prompt` and generated tokens, and hands every event to `on_event`,
-/// which may end the generation: then nothing more is handed out. What holds for [`Generator`] holds here.
+/// Continues sequence `options.seq` of `context` by `prompt` and generated tokens, and hands every event to `on_event`, which may
+/// end the generation: then no more events come. The rules are those of [`Generator`].
 pub fn generate<'a>(
     context: &mut Context,
     sampler: &mut Sampler,

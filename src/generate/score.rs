@@ -6,12 +6,12 @@ use super::{check_ids, common_prefix, encode, keep_prefix};
 use crate::cancel::CancelToken;
 use crate::context::{Context, Tokens};
 use crate::error::{Error, Result};
-use crate::memory::{copied, expect_room, filled, room_for};
+use crate::memory::{copied, expect_room, filled, with_capacity};
 
-/// How to score.
+/// The options of scoring.
 #[derive(Debug, Clone, Default)]
 pub struct ScoreOptions {
-    /// The sequence to run in. What it begins with in common with the prompt is kept, the rest forgotten.
+    /// The sequence to run in. It keeps the prefix that it shares with the prompt, and forgets the rest.
     pub seq: u32,
     /// Whether the text of special tokens stands for these tokens.
     pub parse_special: bool,
@@ -30,7 +30,7 @@ pub struct TokenScore {
     pub rank: u32,
 }
 
-/// What a continuation scores.
+/// The scores of a continuation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Score {
     /// Its tokens.
@@ -63,10 +63,9 @@ pub struct Scoring {
 }
 
 impl Scoring {
-    /// Scores the text `continuation` behind the text `prompt`. Both together are tokenized as one text, with the special
-    /// tokens it begins with (BOS); scored are the tokens from the first on that is not one of the prompt's alone, so
-    /// a token that spans the border counts as continuation. An empty prompt needs a model that begins texts with
-    /// BOS.
+    /// Scores the text `continuation` after the text `prompt`. Both together are tokenized as one text, with the special tokens
+    /// at its beginning (BOS). The scores begin with the first token that the prompt alone does not have, so a token that spans
+    /// the border counts as continuation. An empty prompt needs a model that begins texts with BOS.
     ///
     /// Errors: `Unsupported` for an encoder or a model without a tokenizer; `InvalidArgument` when there is no token
     /// to score, or none before it.
@@ -94,7 +93,7 @@ impl Scoring {
         Scoring::of_tokens(context, &whole, n_prompt, options)
     }
 
-    /// Scores the tokens `ids[n_prompt..]` behind the others, of which there must be one. Nothing is added.
+    /// Scores the tokens `ids[n_prompt..]` after the others, of which there must be at least one. Nothing is added.
     ///
     /// Errors: as [`Scoring::of_text`], and `InvalidArgument` for a sequence out of range.
     pub fn of_tokens(
@@ -126,10 +125,10 @@ impl Scoring {
     }
 
     /// Runs it. Memory for logits does not grow with the text. Afterwards the sequence holds the prompt and all of the
-    /// continuation but its last token, which the next call with the same prompt makes use of.
+    /// continuation but its last token, for the next call with the same prompt.
     ///
-    /// Errors: `ContextFull` when it does not fit (the sequence is as before); `Cancelled`, `InvalidArgument` for logits
-    /// that are NaN, and what decoding reports (the sequence may be cut down to what it has in common with the prompt).
+    /// Errors: `ContextFull` when it does not fit (the sequence is as before); `Cancelled`, `InvalidArgument` for logits that are
+    /// NaN, and what decoding reports (the sequence may be shortened to the prefix that it shares with the prompt).
     pub fn run(&self, context: &mut Context) -> Result<Score> {
         let (n, seq) = (self.ids.len(), self.options.seq);
         let rest = &self.ids[..n - 1];
@@ -140,10 +139,10 @@ impl Scoring {
         let n_reused = keep_prefix(context, seq, rest, self.n_prompt - 1, what)?;
         let rest = &rest[n_reused..];
         let seqs = filled(seq, rest.len(), "the sequence ids of the tokens to score")?;
-        let mut wants = room_for(rest.len(), "the tokens to score")?;
+        let mut wants = with_capacity(rest.len(), "the tokens to score")?;
         wants.extend((n_reused..n - 1).map(|i| i + 1 >= self.n_prompt));
         let tokens = Tokens { ids: rest, positions: None, seqs: Some(&seqs), outputs: Some(&wants) };
-        let mut scores = room_for(self.n_scored(), "the scores of tokens")?;
+        let mut scores = with_capacity(self.n_scored(), "the scores of tokens")?;
         context.decode_each(tokens, self.options.cancel.as_ref(), &mut |i, logits| {
             let id = self.ids[n_reused + i + 1];
             let logprob = LogSoftmax::of(logits).logprob(logits[id as usize]);

@@ -1,11 +1,14 @@
-//! Tokens that are probably next, to be run together with the one before them: from the text itself or by a smaller model.
-//! The model and the sampler decide which of them are accepted. This module makes drafts, and decides how many pay.
+//! Draft tokens: tokens that are probably next, from the text itself or from a smaller model, which run together with the one
+//! before them. The model and the sampler decide which of them are accepted. This module makes drafts, and decides how many are
+//! worth their cost.
 //!
-//! Draft tokens run behind the sequence and lie ready there ([`Context::decode_ahead`]). A token that was chosen and is the next draft is taken
-//! into the sequence without being run ([`Context::advance`]), logits included. So the sampler is asked at the same moments as without drafts,
-//! and the sequence never holds a token that was not reported. The next call that decodes forgets what lies ready.
+//! Draft tokens run after the sequence and lie ready there ([`Context::decode_ahead`]). When the chosen token is the next draft,
+//! the sequence takes it without running it ([`Context::advance`]), logits included. So the sampler is asked at the same moments
+//! as without drafts, and the sequence never holds a token that was not reported. The next call that decodes drops the tokens
+//! that lie ready.
 //!
-//! The number of drafts follows whether half of the last ones were accepted, not the clock. So counts are the same on every run.
+//! The number of drafts depends on whether half of the last ones were accepted, not on the clock. So counts are the same on every
+//! run.
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -25,15 +28,15 @@ pub const MAX_DRAFT: usize = MAX_AHEAD;
 pub const MAX_NGRAM: usize = 16;
 /// Tokens at the end of the text that are searched for an earlier occurrence of its last ones.
 const SEARCHED: usize = 1 << 16;
-/// Shortest run of tokens that is looked up, if the caller allows as many: one token stands everywhere in a text.
+/// Shortest run of tokens that is looked up, if the caller allows as many: a single token is everywhere in a text.
 const SHORTEST: usize = 2;
-/// By how much the likeliest token must be above the second likeliest in the draft model's logits to be drafted: likelier
-/// by a factor of two. What the smaller model hardly knows is cheaper left to the larger one.
+/// How far the likeliest token's logit must be above the second likeliest's in the draft model for a draft: twice as likely.
+/// Where the smaller model is less sure, it is cheaper to leave the token to the larger one.
 const CLEAR: f32 = 0.7;
-/// Most steps without drafts after some that came to nothing.
+/// Most steps without drafts after some of which none was accepted.
 const LONGEST_PAUSE: u32 = 32;
 
-/// Drafts by prompt lookup (Saxena 2023): what followed the last tokens where they stood before.
+/// Drafts by prompt lookup (Saxena 2023): the tokens that followed the last ones where they stood before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lookup {
     /// Most tokens to draft, at most [`MAX_DRAFT`].
@@ -70,7 +73,7 @@ impl Lender for Mutex<Context> {
 pub struct DraftModel {
     /// Its context, used during a generator's steps only.
     pub context: Arc<dyn Lender>,
-    /// The sequence of that context that is used; it becomes the beginning of the text, whatever it held.
+    /// The sequence of that context to use; it becomes the beginning of the text, whatever it held.
     pub seq: u32,
     /// Most tokens to draft, at most [`MAX_DRAFT`].
     pub n_draft: usize,
@@ -92,7 +95,7 @@ impl fmt::Debug for DraftModel {
     }
 }
 
-/// Guesses tokens, for one generator.
+/// Drafts tokens, for one generator.
 #[derive(Debug)]
 pub struct Drafter {
     lookup: Option<Lookup>,
@@ -106,7 +109,7 @@ pub struct Drafter {
 }
 
 impl Drafter {
-    /// A drafter for texts of `target`; `None` when nothing is asked for.
+    /// A drafter for texts of `target`; `None` when no drafts are asked for.
     ///
     /// Errors: `InvalidArgument` for numbers out of range, and for a draft model with another vocabulary.
     pub fn new(
@@ -140,8 +143,8 @@ impl Drafter {
 
     /// Tokens that may follow `tokens`, `most` at most; perhaps none.
     ///
-    /// Errors: those of running the draft model, of which a full context, too little memory and a cancel token only mean that
-    /// there are no more drafts; `Busy` when its context is in use.
+    /// Errors: those of running the draft model. A full context, too little memory or a cancel token of the draft's only mean
+    /// that there are no more drafts. `Busy` when its context is in use.
     pub fn draft(&mut self, tokens: &[u32], most: usize) -> Result<&[u32]> {
         self.drafts.clear();
         let most = most.min(self.pace.next());
@@ -156,10 +159,11 @@ impl Drafter {
         {
             let (most, drafts) = (most.min(*n_draft), &mut self.drafts);
             let cancel = self.cancel.as_ref();
-            let mut guess =
-                |context: &mut Context| guess(context, *seq, tokens, most, cancel, drafts).map_err(of_draft);
-            match context.lend(&mut guess) {
-                // Only drafts are missing. The generation's own cancel token ends it where it is run.
+            let mut draft = |context: &mut Context| {
+                draft_tokens(context, *seq, tokens, most, cancel, drafts).map_err(of_draft)
+            };
+            match context.lend(&mut draft) {
+                // Only drafts are missing. The generation's own cancel token ends it where the target model runs.
                 Ok(()) | Err(Error::ContextFull(_) | Error::NoMemory(_) | Error::Cancelled(_)) => {}
                 Err(other) => return Err(other),
             }
@@ -169,25 +173,25 @@ impl Drafter {
         Ok(&self.drafts)
     }
 
-    /// Keeps the first `n` of the tokens drafted last, and gives them.
+    /// Keeps the first `n` of the tokens drafted last, and returns them.
     pub fn keep(&mut self, n: usize) -> &[u32] {
         self.drafts.truncate(n);
         &self.drafts
     }
 
-    /// What was drafted was run; how many tokens those are.
+    /// The drafted tokens have run; returns their number.
     pub fn ran(&mut self) -> usize {
         self.pace.drafted = self.drafts.len();
         self.drafts.len()
     }
 
-    /// One more of the tokens that were run was accepted.
+    /// One more of the drafted tokens was accepted.
     pub fn accepted(&mut self) {
         self.pace.accepted += 1;
     }
 }
 
-/// An error of the draft's context, told apart from those of the generation's own.
+/// An error of the draft's context, distinguished from those of the generation's own.
 fn of_draft(error: Error) -> Error {
     error.within("the draft context")
 }
@@ -199,8 +203,8 @@ fn check_number(name: &str, n: usize, least: usize, most: usize) -> Result<()> {
     }
 }
 
-/// How many tokens are drafted. Running drafts costs little where they are accepted and something where they are not, and how
-/// much depends on the machine; so what counts is whether half of them did.
+/// The number of tokens to draft. Running drafts costs little where they are accepted and something where they are not. How much
+/// depends on the machine, so the rule is whether half of them were accepted.
 #[derive(Debug)]
 struct Pace {
     most: usize,
@@ -208,9 +212,9 @@ struct Pace {
     len: usize,
     /// Steps to come without drafts.
     wait: u32,
-    /// How many steps to wait after drafts that came to nothing: grows with each such time, shrinks with each other.
+    /// How many steps to wait after drafts of which none was accepted: grows each time that happens, shrinks otherwise.
     pause: u32,
-    /// How many were run last, and not looked at yet.
+    /// How many ran last and are not counted yet.
     drafted: usize,
     /// How many of them were accepted.
     accepted: usize,
@@ -245,8 +249,8 @@ impl Pace {
     }
 }
 
-/// What followed the last tokens of `tokens` where they stood before: where most of them did, up to `ngram`, and of such
-/// places at the last. `most` tokens, or none: what follows up to the end of the text is taken to repeat.
+/// The tokens that followed the last ones of `tokens` where they stood before: at the place with the longest match, up to
+/// `ngram`, and of equal matches at the last. `most` tokens, or none: the text between that place and the end is taken to repeat.
 fn look_up(tokens: &[u32], ngram: usize, most: usize) -> impl Iterator<Item = u32> {
     let tokens = &tokens[tokens.len().saturating_sub(SEARCHED)..];
     let (mut best, mut at) = (SHORTEST.min(ngram) - 1, tokens.len());
@@ -265,9 +269,9 @@ fn look_up(tokens: &[u32], ngram: usize, most: usize) -> impl Iterator<Item = u3
     (0..most).map(|i| followed[i % followed.len()])
 }
 
-/// Runs what sequence `seq` of a draft model's context lacks of `tokens`, and puts the likeliest continuation into `drafts`:
+/// Runs the tokens that sequence `seq` of a draft model's context lacks, and puts the likeliest continuation into `drafts`:
 /// `most` tokens, fewer where the model is in doubt or the context is full.
-fn guess(
+fn draft_tokens(
     context: &mut Context,
     seq: u32,
     tokens: &[u32],
@@ -275,19 +279,19 @@ fn guess(
     cancel: Option<&CancelToken>,
     drafts: &mut Vec<u32>,
 ) -> Result<()> {
-    let room = (context.options().n_ctx + 1).saturating_sub(tokens.len());
-    if room == 0 {
+    let n_free = (context.options().n_ctx + 1).saturating_sub(tokens.len());
+    if n_free == 0 {
         return Ok(());
     }
     // The last token has to run for its logits.
     let held = context.reuse_prefix(seq, tokens, tokens.len() - 1)?;
     run(context, seq, &tokens[held..], cancel)?;
-    while drafts.len() < most.min(room) {
+    while drafts.len() < most.min(n_free) {
         match clearly_likeliest(context.end_logits(seq)?) {
             Some(id) => drafts.push(id),
             None => break,
         }
-        if drafts.len() < most.min(room) {
+        if drafts.len() < most.min(n_free) {
             run(context, seq, &drafts[drafts.len() - 1..], cancel)?;
         }
     }
@@ -370,7 +374,8 @@ mod tests {
         assert_eq!(found(&[1, 1], 3, 4), [0; 0]);
     }
 
-    /// Steps of a generation whose drafts are accepted as `accepted` says of how many, and how many were drafted in all.
+    /// Runs the steps of a generation; of each number of drafts, `accepted` says how many are accepted. Returns how many were
+    /// drafted in all.
     fn drafted(steps: usize, accepted: impl Fn(usize) -> usize) -> usize {
         let mut pace = Pace::new(8);
         let mut n = 0;

@@ -1,14 +1,14 @@
-//! Finding stop strings in text that arrives in chunks: an automaton for each (Knuth, Morris & Pratt 1977), so that a byte
-//! costs O(1) per stop string, and what is held back is as little as can be.
+//! Finding stop strings in text that arrives in chunks: an automaton for each (Knuth, Morris & Pratt 1977), so that a byte costs
+//! O(1) per stop string, and the least possible text is held back.
 #![forbid(unsafe_code)]
 
 /// One stop string and how much of it the text so far ends with.
 #[derive(Debug, Clone)]
 struct Stop {
     text: Vec<u8>,
-    /// For each prefix of `text` of `i + 1` bytes: the length of the longest shorter prefix that it ends with.
+    /// For each prefix of `text` of `i + 1` bytes: the length of the longest shorter prefix that is its suffix.
     failure: Vec<usize>,
-    /// The length of the longest prefix of `text`, short of all of it, that the text so far ends with.
+    /// The length of the longest proper prefix of `text` that is a suffix of the text so far.
     matched: usize,
 }
 
@@ -27,7 +27,7 @@ impl Stop {
         Stop { text, failure, matched: 0 }
     }
 
-    /// Takes the next byte; whether the text ends with the stop string now.
+    /// Takes the next byte; returns whether the text ends with the stop string now.
     fn push(&mut self, byte: u8) -> bool {
         while self.matched > 0 && self.text[self.matched] != byte {
             self.matched = self.failure[self.matched - 1];
@@ -37,8 +37,8 @@ impl Stop {
     }
 }
 
-/// Looks for several stop strings at once. The one that ends first is found; of those that end together the longest. So
-/// what is found does not depend on how the text was cut.
+/// Looks for several stop strings in one pass. It finds the one that ends first; of those that end together, the longest. So the
+/// result does not depend on how the text was cut.
 #[derive(Debug, Clone, Default)]
 pub struct StopFinder {
     stops: Vec<Stop>,
@@ -51,7 +51,7 @@ impl StopFinder {
         StopFinder { stops: stops.map(|stop| Stop::new(stop)).collect() }
     }
 
-    /// Takes the next bytes up to the end of a stop string, if one ends within them: then the number of bytes taken and
+    /// Takes the next bytes up to the end of a stop string, if one ends within them: then returns the number of bytes taken and
     /// the length of the stop string. No more may be pushed afterwards.
     pub fn push(&mut self, bytes: &[u8]) -> Option<(usize, usize)> {
         for (i, &byte) in bytes.iter().enumerate() {
@@ -68,12 +68,12 @@ impl StopFinder {
         None
     }
 
-    /// How many of the last bytes may be the beginning of a stop string.
+    /// How many of the last bytes may begin a stop string.
     pub fn n_held(&self) -> usize {
         self.stops.iter().map(|stop| stop.matched).max().unwrap_or(0)
     }
 
-    /// The longest that [`StopFinder::n_held`] can get.
+    /// The largest value of [`StopFinder::n_held`].
     pub fn most_held(&self) -> usize {
         self.stops.iter().map(|stop| stop.text.len() - 1).max().unwrap_or(0)
     }

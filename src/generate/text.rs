@@ -1,37 +1,37 @@
-//! From tokens' bytes to text that may be shown: whole code points, without stop strings or the beginning of one.
+//! From tokens' bytes to text to show: whole code points, without stop strings or the beginning of one.
 #![forbid(unsafe_code)]
 
 use super::stop::StopFinder;
 use super::utf8::Utf8Assembler;
 
-/// Bytes that a piece may have without an allocation: more than tokens have that stand for text.
-const ROOM: usize = 1024;
+/// Bytes that a chunk may have without an allocation: more than any token that stands for text.
+const CAPACITY: usize = 1024;
 
-/// Assembles text. What it gives out in all does not depend on how the bytes were cut into pieces.
+/// Assembles text. The whole text does not depend on how the bytes were cut into chunks.
 #[derive(Debug, Default)]
 pub struct TextAssembler {
     utf8: Utf8Assembler,
     stops: StopFinder,
     /// Whether the stop string itself belongs to the text.
     include_stop: bool,
-    /// What was given out by the last call, and behind it what is held back.
+    /// The text that the last call returned, followed by the text that is held back.
     text: String,
-    /// Length of the first of these.
+    /// Length of the first of the two.
     released: usize,
     stopped: bool,
 }
 
 impl TextAssembler {
-    /// An assembler that ends the text before the first of `stops` (or behind it with `include_stop`): before the one
-    /// that ends first in the text, and of those that end together before the longest.
+    /// An assembler that ends the text before the first of `stops` (or after it with `include_stop`). The first one is that which
+    /// ends first in the text, and of those that end together the longest.
     pub fn new(stops: &[String], include_stop: bool) -> TextAssembler {
         let stops = StopFinder::new(stops);
-        let text = String::with_capacity(3 * (ROOM + 3) + stops.most_held());
-        let utf8 = Utf8Assembler::with_room(ROOM);
+        let text = String::with_capacity(3 * (CAPACITY + 3) + stops.most_held());
+        let utf8 = Utf8Assembler::with_capacity(CAPACITY);
         TextAssembler { utf8, stops, include_stop, text, ..TextAssembler::default() }
     }
 
-    /// Takes `bytes` and gives out the text that is certain now; it may be empty. Behind a stop string nothing comes.
+    /// Takes `bytes` and returns the text that is certain now; it may be empty. After a stop string no text comes.
     pub fn push(&mut self, bytes: &[u8]) -> &str {
         self.text.drain(..self.released);
         self.released = 0;
@@ -42,8 +42,8 @@ impl TextAssembler {
         self.release(self.text.len() - self.utf8.text().len())
     }
 
-    /// Ends the text: an unfinished code point becomes U+FFFD, and what was held back is given out, unless a stop string
-    /// ended the text.
+    /// Ends the text: an unfinished code point becomes U+FFFD, and the held-back text is returned, unless a stop string ended the
+    /// text.
     pub fn finish(&mut self) -> &str {
         self.text.drain(..self.released);
         self.released = 0;
@@ -63,12 +63,12 @@ impl TextAssembler {
         self.stopped
     }
 
-    /// What the last call gave out.
+    /// The text that the last call returned.
     pub fn text(&self) -> &str {
         &self.text[..self.released]
     }
 
-    /// Looks at what is new, `text[from..]`, and gives out what is certain.
+    /// Searches the new text, `text[from..]`, and returns what is certain.
     fn release(&mut self, from: usize) -> &str {
         match self.stops.push(&self.text.as_bytes()[from..]) {
             Some((n, len)) => {
@@ -88,7 +88,7 @@ impl TextAssembler {
 mod tests {
     use super::*;
 
-    /// The text in all for these pieces; checks what each call gives out.
+    /// The whole text for these chunks; checks what each call returns.
     fn assemble(pieces: &[&[u8]], stops: &[String], include_stop: bool) -> (String, bool) {
         let mut a = TextAssembler::new(stops, include_stop);
         let mut out = String::new();
@@ -101,7 +101,7 @@ mod tests {
         (out, a.is_stopped())
     }
 
-    /// What the text in all must be, said plainly: up to the first place where a stop string ends.
+    /// What the whole text must be, by plain search: up to the first place where a stop string ends.
     fn expected(bytes: &[u8], stops: &[String], include_stop: bool) -> (String, bool) {
         let text = String::from_utf8_lossy(bytes);
         for (end, _) in text.char_indices().chain([(text.len(), ' ')]) {

@@ -1,8 +1,8 @@
 //! Turns bytes that arrive in arbitrary chunks into whole Unicode code points.
 #![forbid(unsafe_code)]
 
-/// Holds back the bytes of an unfinished code point until the rest arrives. Bytes that can never become UTF-8 turn
-/// into U+FFFD, one for each maximal ill-formed part, as the Unicode standard recommends (§3.9).
+/// Holds back the bytes of an unfinished code point until the rest arrives. Bytes that can never become UTF-8 become U+FFFD, one
+/// for each maximal ill-formed part, as the Unicode standard recommends (§3.9).
 #[derive(Debug, Default)]
 pub struct Utf8Assembler {
     /// Between calls at most 3 bytes: the beginning of a code point.
@@ -11,8 +11,8 @@ pub struct Utf8Assembler {
 }
 
 impl Utf8Assembler {
-    /// An assembler that allocates nothing for pieces of up to `n` bytes.
-    pub fn with_room(n: usize) -> Utf8Assembler {
+    /// An assembler that allocates nothing for chunks of up to `n` bytes.
+    pub fn with_capacity(n: usize) -> Utf8Assembler {
         // A bad byte becomes the three of U+FFFD.
         Utf8Assembler { pending: Vec::with_capacity(n + 3), text: String::with_capacity(3 * (n + 3)) }
     }

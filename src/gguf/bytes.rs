@@ -19,33 +19,33 @@ use crate::error::{Error, Result};
 use crate::memory::pages;
 use crate::memory::{Memory, Zeroed};
 
-/// What a copy is called where there is no memory for it.
+/// The name of a copy in errors about memory.
 const COPY: &str = "a copy of a file";
-/// Bytes that are read between two looks at what may end the reading.
+/// Bytes that are read between two checks for cancelling.
 const READ_BYTES: usize = 1 << 19;
-/// What addresses of numbers in a file must be a multiple of; files put them at multiples of 32 from their beginning.
+/// The alignment of numbers in a file; files put them at multiples of 32 from their beginning.
 const ALIGNMENT: usize = 4;
 
-/// The immutable bytes of a file, `Send + Sync`. The address of the first one is a multiple of 4, and of 64 as a rule.
+/// The immutable bytes of a file, `Send + Sync`. The address of the first one is a multiple of 4, and usually of 64.
 ///
-/// A [`Memory`] that only measures counts what reading and copying would take: a file is mapped instead of read, and of a large
-/// copy there is nothing but its length.
+/// A [`Memory`] that only measures counts what reading and copying would take: a file is mapped instead of read, and a large copy
+/// has only a length.
 pub struct FileBytes {
     storage: Storage,
-    /// What errors call the file, if it is one of several.
+    /// The file's name in errors, if it is one of several.
     name: Option<Box<str>>,
-    /// What was counted for bytes that are elsewhere or nowhere; else nothing.
+    /// The charge for bytes that are elsewhere or only counted; otherwise empty.
     _counted: Zeroed<u8>,
 }
 
 enum Storage {
     Mapped(Mapped),
     Owned(Zeroed<u8>),
-    /// Bytes that are no file, at whatever address they have.
+    /// Bytes that are no file, at any address.
     Loose(Vec<u8>),
-    /// So many that were only counted.
+    /// Bytes that were only counted.
     Counted(usize),
-    /// Somebody else's, who lets them be as long as the owner is kept.
+    /// The caller's bytes, which do not change while the owner is kept.
     Borrowed(&'static [u8], #[allow(dead_code, reason = "dropped, never read")] Arc<dyn Any + Send + Sync>),
 }
 
@@ -72,7 +72,7 @@ impl FileBytes {
     /// The `len` bytes of an open file from `offset` on; up to its end when `len` is `None`.
     ///
     /// # Errors
-    /// As [`FileBytes::read`], and `InvalidArgument` for a part that is not inside the file.
+    /// As [`FileBytes::read`], and `InvalidArgument` for a range that is not inside the file.
     pub fn part_of(
         file: File,
         offset: u64,
@@ -106,8 +106,8 @@ impl FileBytes {
         options.offset(offset).len(n_bytes);
         let measures = reading.memory.measures();
         let count = || reading.memory.zeroed(n_bytes, "the file");
-        // SAFETY: the map is private to this process and read-only. That nobody shortens or rewrites the file
-        // meanwhile is the caller's part of the contract, stated at `Gguf::open`; parsing copes with any content.
+        // SAFETY: the map is private to this process and read-only. The caller promises at `Gguf::open` that no program shortens
+        // or rewrites the file meanwhile; parsing copes with any content.
         let map = (use_mmap || measures).then(|| unsafe { options.map(&file) });
         match map {
             Some(Ok(map)) if is_aligned(&map) => {
@@ -127,7 +127,7 @@ impl FileBytes {
         }
     }
 
-    /// Copies `bytes`: in any case, so that they can be read when all else is only counted.
+    /// Copies `bytes`, also when `memory` only measures, so that they can be read.
     ///
     /// # Errors
     /// `NoMemory`.
@@ -140,8 +140,8 @@ impl FileBytes {
         Ok(FileBytes { _counted: counted, ..copy })
     }
 
-    /// Memory of `len` bytes, zeros, that `fill` is handed to write to. Where `memory` only measures, nothing is filled and
-    /// there are no bytes.
+    /// Zeroed memory of `len` bytes that `fill` writes to. Where `memory` only measures, `fill` is not called and there are no
+    /// bytes.
     ///
     /// # Errors
     /// `NoMemory`.
@@ -169,7 +169,7 @@ impl FileBytes {
         }
     }
 
-    /// How many bytes there are, or would be if they were not only counted.
+    /// How many bytes there are, or were counted.
     pub fn n_bytes(&self) -> usize {
         match &self.storage {
             Storage::Counted(len) => *len,
@@ -177,7 +177,7 @@ impl FileBytes {
         }
     }
 
-    /// Whether numbers of four bytes can be read where they lie, from `offset` on.
+    /// Whether numbers of four bytes can be read in place from `offset` on.
     pub fn is_aligned_at(&self, offset: usize) -> bool {
         match &self.storage {
             Storage::Counted(_) => offset.is_multiple_of(ALIGNMENT),
@@ -190,15 +190,15 @@ impl FileBytes {
         matches!(self.storage, Storage::Mapped(_))
     }
 
-    /// The same bytes, called `name` by errors: for one file of several.
+    /// The same bytes, with `name` for errors: for one file of several.
     pub(crate) fn called(self, name: &str) -> FileBytes {
         FileBytes { name: Some(name.into()), ..self }
     }
 
-    /// Copies the bytes from `start` on to `out`. Those of a mapped file are read, so that no page of the mapping is touched for them.
+    /// Copies the bytes from `start` on to `out`. Those of a mapped file are read, so that no page of the mapping is touched.
     ///
     /// # Errors
-    /// `Io` when the file has them no more or cannot be read.
+    /// `Io` when the file no longer has them or cannot be read.
     pub fn copy_to(&self, start: usize, out: &mut [u8]) -> Result<()> {
         let Storage::Mapped(mapped) = &self.storage else {
             out.copy_from_slice(&self[start..start + out.len()]);
@@ -210,22 +210,22 @@ impl FileBytes {
         })
     }
 
-    /// The bytes of `range`: where they lie when they are in memory, and of a mapped file in `room`, which has place for
-    /// them.
+    /// The bytes of `range`: in place when they are in memory; those of a mapped file are read into `buffer`, which must be large
+    /// enough.
     ///
     /// # Errors
     /// As [`FileBytes::copy_to`].
-    pub fn read_at<'a>(&'a self, range: Range<usize>, room: &'a mut [u8]) -> Result<&'a [u8]> {
+    pub fn read_at<'a>(&'a self, range: Range<usize>, buffer: &'a mut [u8]) -> Result<&'a [u8]> {
         if !self.is_mapped() {
             return Ok(&self[range]);
         }
-        let room = &mut room[..range.len()];
-        self.copy_to(range.start, room)?;
-        Ok(room)
+        let buffer = &mut buffer[..range.len()];
+        self.copy_to(range.start, buffer)?;
+        Ok(buffer)
     }
 
-    /// Asks the system to begin fetching `range` of a mapped file from disk. It may do so or not, and errors are of no
-    /// interest: the bytes come when they are read in any case.
+    /// Asks the system to begin fetching `range` of a mapped file from disk. It is a hint, and errors are ignored: reading the
+    /// bytes works in any case.
     pub fn will_need(&self, range: Range<usize>) {
         #[cfg(unix)]
         if let Some(map) = self.mapped(&range) {
@@ -239,8 +239,8 @@ impl FileBytes {
         let _ = range;
     }
 
-    /// Gives back the memory of the whole pages in `range` of a mapped file. The bytes stay readable: they come from
-    /// the file again. Owned bytes, and systems that know no such advice, keep their memory.
+    /// Gives back the memory of the whole pages in `range` of a mapped file. The bytes stay readable: they are read from the file
+    /// again. Owned bytes keep their memory, as do all bytes on systems without such a call.
     pub fn release(&self, range: Range<usize>) {
         #[cfg(unix)]
         if let Some(map) = self.mapped(&range) {
@@ -254,8 +254,8 @@ impl FileBytes {
                 let start = start - first;
                 let end = end - first;
                 let advice = memmap2::UncheckedAdvice::DontNeed;
-                // SAFETY: the map is private and was never written to, so that a page which is dropped comes back from
-                // the file with the bytes it had; references to it stay valid.
+                // SAFETY: the map is private and was never written to, so a dropped page is read from the file again with the
+                // same bytes; references to it stay valid.
                 let _ = unsafe { map.unchecked_advise_range(advice, start, end - start) };
             }
         }
@@ -267,8 +267,7 @@ impl FileBytes {
         let _ = range;
     }
 
-    /// Keeps `range` in memory, whatever else the system is short of, until the bytes are dropped. Bytes that are the
-    /// host's are let be.
+    /// Locks `range` into memory until the bytes are dropped. The host's bytes are left as they are.
     ///
     /// # Errors
     /// As [`Zeroed::lock`].
@@ -277,7 +276,7 @@ impl FileBytes {
             #[cfg(unix)]
             Storage::Mapped(Mapped { map, .. }) => {
                 let bytes = &map[range];
-                // SAFETY: the call only looks at which pages these are.
+                // SAFETY: the call only reads the addresses of the pages.
                 match unsafe { libc::mlock(bytes.as_ptr().cast(), bytes.len()) } {
                     0 => Ok(()),
                     _ => Err(std::io::Error::last_os_error()),
@@ -306,7 +305,7 @@ impl FileBytes {
         }
     }
 
-    /// Takes over bytes that are no file: at whatever address they have.
+    /// Takes over bytes that are no file, at any address.
     pub(super) fn unaligned(buffer: Vec<u8>) -> FileBytes {
         Storage::Loose(buffer).into()
     }
@@ -338,7 +337,7 @@ impl Deref for FileBytes {
     }
 }
 
-/// Opens a non-empty regular file and tells its length. Looks before opening: opening a named pipe would block.
+/// Opens a non-empty regular file and returns its length. Checks the type before opening: opening a named pipe would block.
 fn open_regular(path: &Path) -> Result<(File, u64)> {
     let describe = |e: std::io::Error| match e.kind() {
         ErrorKind::NotFound => Error::Io("the file does not exist".into()),
@@ -368,9 +367,9 @@ fn read_all(file: File, offset: u64, len: usize, reading: &Reading<'_>) -> Resul
     let mut buffer = reading.memory.zeroed(len, "the file")?;
     reading.progress.expect(len as u64);
     for first in (0..len).step_by(READ_BYTES) {
-        let room = &mut buffer[first..len.min(first + READ_BYTES)];
-        let n = read_up_to(&file, room, offset + first as u64).map_err(unreadable)?;
-        if n < room.len() {
+        let buffer = &mut buffer[first..len.min(first + READ_BYTES)];
+        let n = read_up_to(&file, buffer, offset + first as u64).map_err(unreadable)?;
+        if n < buffer.len() {
             let n_read = first + n;
             return Err(Error::Io(format!("the file has {len} bytes, but only {n_read} could be read")));
         }
@@ -437,10 +436,10 @@ mod tests {
         let part = |mapped| FileBytes::part_of(File::open(&path).unwrap(), 4, Some(8000), mapped, &reading);
         let (mapped, read) = (part(true).unwrap(), part(false).unwrap());
         assert!(mapped.is_mapped() && !read.is_mapped());
-        let mut room = vec![0; 8000];
+        let mut buffer = vec![0; 8000];
         for range in [0..8000, 0..1, 7999..8000, 100..5000, 50..50] {
             for bytes in [&mapped, &read] {
-                let found = bytes.read_at(range.clone(), &mut room).unwrap();
+                let found = bytes.read_at(range.clone(), &mut buffer).unwrap();
                 assert_eq!(found, &expected[4 + range.start..4 + range.end]);
             }
         }
@@ -448,13 +447,13 @@ mod tests {
         {
             use std::os::unix::fs::OpenOptionsExt;
             let direct = fs::OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(&path);
-            // Not all file systems have it.
+            // Some file systems do not support it.
             if let Ok(direct) = direct {
                 let direct = FileBytes::part_of(direct, 4, Some(8000), true, &reading).unwrap();
-                assert_eq!(direct.read_at(100..5000, &mut room).unwrap(), &expected[104..5004]);
+                assert_eq!(direct.read_at(100..5000, &mut buffer).unwrap(), &expected[104..5004]);
             }
         }
-        // A descriptor that somebody has closed and that is another file's now, and one that nobody has.
+        // A descriptor that was closed and now belongs to another file, and one that does not exist.
         let elsewhere = File::open("/dev/null").unwrap();
         for new in [Some(elsewhere.as_raw_fd()), None] {
             let closed = part(true).unwrap();
@@ -467,18 +466,18 @@ mod tests {
                 None => unsafe { libc::close(fd) },
             };
             assert!(done >= 0);
-            assert_eq!(closed.read_at(0..8000, &mut room).unwrap(), &expected[4..8004]);
-            // What closes it again may close another test's.
+            assert_eq!(closed.read_at(0..8000, &mut buffer).unwrap(), &expected[4..8004]);
+            // Closing it again could close a descriptor of another test.
             std::mem::forget(closed);
         }
         fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(1004).unwrap();
         let sentence = "the file was cut short after it was opened: it had 8000 bytes and has 1000 now";
         for range in [500..1500, 7000..7001] {
-            assert_eq!(mapped.read_at(range, &mut room), Err(Error::Io(sentence.into())));
+            assert_eq!(mapped.read_at(range, &mut buffer), Err(Error::Io(sentence.into())));
         }
-        assert_eq!(mapped.read_at(0..1000, &mut room).unwrap(), &expected[4..1004]);
-        assert_eq!(read.read_at(500..1500, &mut room).unwrap(), &expected[504..1504]);
-        let error = mapped.called("the second").copy_to(1000, &mut room[..1]);
+        assert_eq!(mapped.read_at(0..1000, &mut buffer).unwrap(), &expected[4..1004]);
+        assert_eq!(read.read_at(500..1500, &mut buffer).unwrap(), &expected[504..1504]);
+        let error = mapped.called("the second").copy_to(1000, &mut buffer[..1]);
         assert_eq!(error, Err(Error::Io(format!("the second: {sentence}"))));
         fs::remove_file(&path).unwrap();
     }

@@ -1,11 +1,11 @@
-//! A bounds-checked little-endian reader over bytes that nobody vouches for.
+//! A bounds-checked little-endian reader over untrusted bytes.
 #![forbid(unsafe_code)]
 
 use std::fmt::Display;
 
 use crate::error::{Error, Result};
 
-/// A position in a byte slice. Every read is checked against the end and says what it was reading.
+/// A position in a byte slice. Every read is checked against the end, and its error says what it was reading.
 pub(super) struct Cursor<'a> {
     bytes: &'a [u8],
     position: usize,
@@ -57,7 +57,7 @@ impl<'a> Cursor<'a> {
         Ok(u64::from_le_bytes(self.array(what)?))
     }
 
-    /// A count of things (`what`, plural) that take at least `min_bytes` each, checked against the bytes left, so
+    /// A count of elements (`what`, plural) that take at least `min_bytes` each, checked against the bytes left, so
     /// that the result is safe to allocate for.
     pub fn count(&mut self, min_bytes: usize, what: impl Display) -> Result<usize> {
         let n = self.u64(format_args!("the number of {what}"))?;

@@ -1,4 +1,4 @@
-//! Bytes to metadata and tensor directory. Nothing read here is believed before it is checked.
+//! Bytes to metadata and tensor directory. Every value is checked before it is used.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use super::metadata::Metadata;
 use super::tensor::{Dims, MAX_DIMS, TensorInfo, TensorType};
 use super::value::{Array, GgufString, StringArray, Value, ValueType};
 use crate::error::{Error, Result, quoted};
-use crate::memory::{Charge, append, collected, copied_text, room_for};
+use crate::memory::{Charge, append, collected, copied_text, with_capacity};
 
-/// The most keys in a file, arrays inside arrays in a file, and tensors in a file: far above any model's, and what
-/// keeps the memory that a hostile file can claim within tens of megabytes above its own size.
+/// The most keys in a file, arrays inside arrays in a file, and tensors in a file: far above any model's. They keep the memory
+/// that a hostile file can claim within tens of megabytes above its own size.
 const MAX_KEYS: usize = 65_536;
 const MAX_INNER_ARRAYS: usize = 65_536;
 pub(super) const MAX_TENSORS: usize = 262_144;
@@ -29,28 +29,28 @@ const MIN_TENSOR_BYTES: usize = 8 + 1 + 4 + 8 + 4 + 8;
 
 /// Alignment of the tensor data in a file that does not say, in bytes.
 pub(super) const DEFAULT_ALIGNMENT: usize = 32;
-/// The key that says.
+/// The key of the alignment.
 pub(super) const ALIGNMENT_KEY: &str = "general.alignment";
 
-/// What an array is called where there is no memory for it.
+/// The name of an array in errors about memory.
 const ARRAY: &str = "an array of the metadata";
 
-/// What a file holds.
+/// The contents of a file.
 pub(super) struct Contents {
     pub version: u32,
     pub metadata: Metadata,
     pub tensors: Vec<TensorInfo>,
     pub tensor_index: NameIndex,
-    /// What was paid for the metadata.
+    /// The charges for the metadata.
     pub charges: Vec<Charge>,
 }
 
-/// Bytes that the arrays of a file's metadata may have without being counted: some times as much as any model's.
+/// Bytes that the arrays of a file's metadata may have without being counted: several times those of any model.
 const UNCOUNTED_BYTES: usize = 32 << 20;
-/// Elements of an array between two looks at what may end the reading.
+/// Elements of an array between two checks for cancelling.
 const ELEMENTS: usize = 1 << 14;
 
-/// Reads and checks all of a file but the tensors' elements. What metadata takes beyond [`UNCOUNTED_BYTES`] is paid from the memory of
+/// Reads and checks all of a file except the tensors' elements. Metadata beyond [`UNCOUNTED_BYTES`] is charged to the memory of
 /// `reading`, whose `step` may end it.
 pub(super) fn decode(file: &Arc<FileBytes>, reading: &Reading<'_>) -> Result<Contents> {
     let cursor = Cursor::new(file);
@@ -99,7 +99,7 @@ struct Decoder<'a> {
     reading: &'a Reading<'a>,
     cursor: Cursor<'a>,
     inner_arrays_left: usize,
-    /// Bytes that may be taken without being counted.
+    /// Bytes that are still free of charge.
     uncounted: usize,
     charges: Vec<Charge>,
 }
@@ -134,7 +134,7 @@ impl<'a> Decoder<'a> {
     }
 
     fn metadata(&mut self, n: usize) -> Result<Metadata> {
-        let mut entries = room_for(n, "the metadata keys")?;
+        let mut entries = with_capacity(n, "the metadata keys")?;
         for i in 0..n {
             self.look(i)?;
             let key =
@@ -194,7 +194,7 @@ impl<'a> Decoder<'a> {
             ValueType::Bool => {
                 let bytes = self.cursor.take(n, "the array")?;
                 self.pay(n)?;
-                let mut bools = room_for(n, ARRAY)?;
+                let mut bools = with_capacity(n, ARRAY)?;
                 for (i, &byte) in bytes.iter().enumerate() {
                     self.look(i)?;
                     bools.push(boolean(byte)?);
@@ -211,7 +211,7 @@ impl<'a> Decoder<'a> {
         // No overflow: `count` has checked that n elements of this size fit the file.
         let (chunks, _) = self.cursor.take(n * N, "the array")?.as_chunks::<N>();
         self.pay(n * size_of::<T>())?;
-        let mut numbers = room_for(n, ARRAY)?;
+        let mut numbers = with_capacity(n, ARRAY)?;
         for chunks in chunks.chunks(ELEMENTS) {
             self.look(0)?;
             numbers.extend(chunks.iter().map(|&c| from_le_bytes(c)));
@@ -219,12 +219,12 @@ impl<'a> Decoder<'a> {
         Ok(numbers)
     }
 
-    /// Looks whether the reading is to end, if element `i` is one to look at.
+    /// Checks for cancelling at some elements `i`.
     fn look(&self, i: usize) -> Result<()> {
         if i.is_multiple_of(ELEMENTS) { (self.reading.step)() } else { Ok(()) }
     }
 
-    /// Pays for an array of `n_bytes`, as far as all of them are more than need not be paid for.
+    /// Charges the memory for an array of `n_bytes`, as far as all arrays exceed what is free of charge.
     fn pay(&mut self, n_bytes: usize) -> Result<()> {
         let rest = n_bytes.saturating_sub(self.uncounted);
         self.uncounted = self.uncounted.saturating_sub(n_bytes);
@@ -238,7 +238,7 @@ impl<'a> Decoder<'a> {
     fn strings(&mut self, n: usize) -> Result<StringArray> {
         let base = self.cursor.position();
         self.pay(n.saturating_mul(size_of::<u32>()))?;
-        let mut ends = room_for(n, ARRAY)?;
+        let mut ends = with_capacity(n, ARRAY)?;
         for i in 0..n {
             self.look(i)?;
             self.cursor.string("a string of the array")?;
@@ -262,7 +262,7 @@ impl<'a> Decoder<'a> {
     }
 
     fn tensors(&mut self, n: usize, alignment: usize) -> Result<Vec<TensorInfo>> {
-        let mut tensors = room_for(n, "the tensor directory")?;
+        let mut tensors = with_capacity(n, "the tensor directory")?;
         for i in 0..n {
             self.look(i)?;
             let name = self.name("the name", MAX_NAME_BYTES).map_err(|e| e.within(&format!("tensor {i}")))?;
@@ -307,7 +307,7 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// Refuses the length of a key or tensor name that is empty or too long: the rest of a sentence that begins with it.
+/// Refuses a length of a key or tensor name that is 0 or too large: the rest of a sentence that begins with the name.
 pub(super) fn check_len(len: usize, max: usize) -> std::result::Result<(), String> {
     match (1..=max).contains(&len) {
         true => Ok(()),
@@ -323,8 +323,8 @@ fn boolean(byte: u8) -> Result<bool> {
     }
 }
 
-/// Turns offsets that count from `data_start` into offsets from the file's start, and checks that every tensor's data
-/// lies inside the file and that no two overlap.
+/// Converts offsets that count from `data_start` into offsets from the file's start, and checks that every tensor's data lies
+/// inside the file and that no two overlap.
 fn place(tensors: &mut [TensorInfo], data_start: usize, file_len: usize) -> Result<()> {
     for t in tensors.iter_mut() {
         let begin = data_start.checked_add(t.offset);

@@ -1,4 +1,4 @@
-//! JSON of a file as a tree.
+//! JSON as a tree.
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -6,30 +6,30 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// What the keys begin with that mean something to `serde_json`: with its feature `raw_value` an object of one of them is read as
-/// the JSON in a text, by a parser that counts nesting anew.
+/// The prefix of `serde_json`'s private keys: with its feature `raw_value` an object of one such key is read as the JSON in a
+/// text, by a parser that counts nesting anew.
 const PRIVATE: &str = "$serde_json::private::";
 
-/// Levels of nesting at most: each takes stack, of which `serde_json` would let files have more than a call may take.
+/// Most levels of nesting: each takes stack, and `serde_json` would allow more than a call may take.
 const MOST_NESTED: u32 = 100;
 
-/// Reads JSON as a tree, [`MOST_NESTED`] levels deep at most. Whatever [`Value`] makes of itself, a text is a text here; members under keys
-/// of `serde_json`'s own are left out, so that nobody who is given the tree takes them for more.
+/// Reads JSON as a tree, at most [`MOST_NESTED`] levels deep. A text is always a text here, whatever [`Value`] would make of it.
+/// Members under `serde_json`'s private keys are left out, so that later readers of the tree do not misread them.
 ///
 /// # Errors
-/// For what is no JSON, or nested too deeply.
+/// For text that is no JSON, or nested too deeply.
 pub(crate) fn tree(json: &[u8]) -> serde_json::Result<Value> {
     let mut json = serde_json::Deserializer::from_slice(json);
     let value = Reader(0).deserialize(&mut json)?;
     json.end().map(|()| value)
 }
 
-/// Reads a value within so many others.
+/// Reads a value at a depth of nesting.
 #[derive(Clone, Copy)]
 struct Reader(u32);
 
 impl Reader {
-    /// What reads the values within.
+    /// The reader of the values within.
     fn inner<E: serde::de::Error>(self) -> Result<Reader, E> {
         match self.0 < MOST_NESTED {
             true => Ok(Reader(self.0 + 1)),
@@ -126,7 +126,7 @@ mod tests {
         }
     }
 
-    /// Texts that are JSON are texts, under whatever key and however it is spelled.
+    /// Texts that contain JSON stay texts, under any key and any spelling of it.
     #[test]
     fn no_text_is_read_as_json() {
         for key in ["$serde_json::private::RawValue", r"\u0024serde_json::private::RawValue"] {
@@ -135,7 +135,7 @@ mod tests {
                 let found = tree(format!("[{inner}, {inner}]").as_bytes()).ok();
                 assert_eq!(found, Some(json!([{ "a": 1 }, { "a": 1 }])), "{inner}");
             }
-            // Nor is what nests there counted anew.
+            // Nesting inside them is not counted anew.
             let deep = format!("{}{{\"{key}\": 0}}{}", "[".repeat(127), "]".repeat(127));
             assert!(tree(deep.as_bytes()).is_err());
         }

@@ -1,4 +1,4 @@
-//! A mapped file, of which parts can be read as well.
+//! A mapped file, which can be read as well.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -11,16 +11,16 @@ use memmap2::Mmap;
 
 use crate::error::{Error, Result};
 
-/// A part of a file in the address space. It costs memory only where it is touched, and who finds nothing there because
-/// somebody has cut the file short is ended by the system; so the file can be read as well.
+/// A range of a file in the address space. It costs memory only where it is touched. If the file was shortened, touching a
+/// missing page ends the process; so the file can be read as well.
 pub struct Mapped {
     /// The bytes.
     pub map: Mmap,
-    /// What they are of.
+    /// The file of the bytes.
     pub file: File,
-    /// Where in the file the part begins.
+    /// Where the range begins in the file.
     offset: u64,
-    /// Device and number of the file: programs that close all descriptors have others under the same numbers later.
+    /// Device and file number: programs that close all descriptors may get others under the same numbers later.
     #[cfg(unix)]
     identity: Option<(libc::dev_t, libc::ino_t)>,
 }
@@ -39,7 +39,7 @@ impl Mapped {
         }
     }
 
-    /// How many bytes from the part's beginning on the file has now; `None` where the descriptor is not the file's any more.
+    /// How many bytes the file has now from the range's beginning on; `None` where the descriptor no longer belongs to the file.
     fn len_now(&self) -> Option<u64> {
         #[cfg(unix)]
         let len = {
@@ -62,7 +62,7 @@ impl Mapped {
                 self.len_now().unwrap_or(0)
             ))),
             Some(Err(e)) if e.kind() != ErrorKind::InvalidInput => Err(unreadable(e)),
-            // Without the file there is still the mapping, and where only whole blocks can be read (O_DIRECT) too.
+            // Without the file the mapping is still there; also where only whole blocks can be read (O_DIRECT).
             None | Some(Err(_)) => {
                 out.copy_from_slice(&self.map[start..start + out.len()]);
                 Ok(())
@@ -71,7 +71,7 @@ impl Mapped {
     }
 }
 
-/// What the system says of an open file.
+/// The status of an open file.
 #[cfg(unix)]
 fn status(file: &File) -> Option<libc::stat> {
     let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();
@@ -81,26 +81,26 @@ fn status(file: &File) -> Option<libc::stat> {
     (!failed).then(|| unsafe { status.assume_init() })
 }
 
-/// Reads some of `file` from `offset` on. On Unix its position stays, which a host's descriptor shares with it. Several
-/// threads may read at once where there are several.
-fn read_some(file: &File, room: &mut [u8], offset: u64) -> std::io::Result<usize> {
+/// Reads some of `file` from `offset` on. On Unix its position stays, which a host's descriptor shares with it, and several
+/// threads may read at the same time.
+fn read_some(file: &File, buffer: &mut [u8], offset: u64) -> std::io::Result<usize> {
     #[cfg(unix)]
-    return std::os::unix::fs::FileExt::read_at(file, room, offset);
+    return std::os::unix::fs::FileExt::read_at(file, buffer, offset);
     #[cfg(windows)]
-    return std::os::windows::fs::FileExt::seek_read(file, room, offset);
+    return std::os::windows::fs::FileExt::seek_read(file, buffer, offset);
     #[cfg(not(any(unix, windows)))]
     {
         let mut file = file;
         file.seek(SeekFrom::Start(offset))?;
-        file.read(room)
+        file.read(buffer)
     }
 }
 
-/// Reads `file` from `offset` on until `room` is full or the file ends. Returns how many bytes there were.
-pub fn read_up_to(file: &File, room: &mut [u8], offset: u64) -> std::io::Result<usize> {
+/// Reads `file` from `offset` on until `buffer` is full or the file ends. Returns the number of bytes.
+pub fn read_up_to(file: &File, buffer: &mut [u8], offset: u64) -> std::io::Result<usize> {
     let mut n_read = 0;
-    while n_read < room.len() {
-        match read_some(file, &mut room[n_read..], offset + n_read as u64) {
+    while n_read < buffer.len() {
+        match read_some(file, &mut buffer[n_read..], offset + n_read as u64) {
             Ok(0) => break,
             Ok(n) => n_read += n,
             Err(e) if e.kind() == ErrorKind::Interrupted => {}
@@ -110,7 +110,7 @@ pub fn read_up_to(file: &File, room: &mut [u8], offset: u64) -> std::io::Result<
     Ok(n_read)
 }
 
-/// The error of a call that reads.
+/// The error of a failed read.
 pub fn unreadable(e: std::io::Error) -> Error {
     Error::Io(format!("the file cannot be read: {e}"))
 }

@@ -29,7 +29,7 @@ impl Metadata {
         Ok(Metadata { entries, index })
     }
 
-    /// Sets keys, those of the file and new ones.
+    /// Sets keys, existing and new ones.
     pub(super) fn set(&mut self, entries: &[(Box<str>, Value)]) -> Result<()> {
         let mut all = std::mem::take(&mut self.entries);
         for (key, value) in entries {
@@ -62,7 +62,7 @@ impl Metadata {
         self.index.find(key, |i| &self.entries[i].0).map(|i| &self.entries[i].1)
     }
 
-    /// The array of `key`, or what to say instead.
+    /// The array of `key`, or the error.
     fn array(&self, key: &str, expected: &str) -> Result<Option<&Array>> {
         match self.get(key) {
             None => Ok(None),
@@ -193,7 +193,7 @@ impl Metadata {
     }
 }
 
-/// The same getters for keys that a file must have: absence is an error too.
+/// The same getters for required keys: absence is an error too.
 macro_rules! require {
     ($($require:ident = $get:ident -> $ty:ty;)*) => {
         impl Metadata {

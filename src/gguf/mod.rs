@@ -1,8 +1,8 @@
 //! GGUF model files: typed metadata, a tensor directory, and the bytes of every tensor where they lie.
 //!
-//! [`Gguf`] opens a file of version 2 or 3, little-endian; [`writer::Writer`] makes one. A file is hostile input: each
-//! count, length, offset and type is checked before it is used, and whatever is wrong with it ends in an error
-//! sentence that begins with the file's name. The format: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>.
+//! [`Gguf`] opens a file of version 2 or 3, little-endian; [`writer::Writer`] makes one. A file is hostile input: each count,
+//! length, offset and type is checked before it is used, and every defect ends in an error sentence that begins with the file's
+//! name. The format: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>.
 #![deny(unsafe_code)]
 
 #[allow(unsafe_code, reason = "mapping a file is unsafe, and asking the system about it")]
@@ -29,7 +29,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use crate::error::quoted;
-pub(crate) use crate::memory::{append, collected, copied_text, filled, room_for};
+pub(crate) use crate::memory::{append, collected, copied_text, filled, with_capacity};
 pub use bytes::FileBytes;
 pub use metadata::Metadata;
 pub use origin::Origin;
@@ -42,19 +42,19 @@ use crate::error::{Error, Result};
 use crate::memory::{Charge, Memory};
 use index::NameIndex;
 
-/// What goes with reading a file into memory.
+/// Options and progress of reading a file into memory.
 #[derive(Clone)]
 pub struct Reading<'a> {
-    /// What the memory comes from.
+    /// Where the memory is allocated.
     pub memory: &'a Memory,
-    /// Told what there is to read and what was read.
+    /// Counts what there is to read and what was read.
     pub progress: Progress,
     /// Called every half megabyte at least; its error ends the reading.
     pub step: &'a dyn Fn() -> Result<()>,
 }
 
 impl Default for Reading<'_> {
-    /// Any memory, and nothing ends it.
+    /// Unlimited memory, and nothing ends it.
     fn default() -> Self {
         static UNLIMITED: Memory = Memory::UNLIMITED;
         Reading { memory: &UNLIMITED, progress: Progress::default(), step: &|| Ok(()) }
@@ -66,17 +66,17 @@ impl Default for Reading<'_> {
 pub struct Gguf {
     name: String,
     version: u32,
-    /// What the tensors' `file` counts.
+    /// The files that the tensors' `file` counts.
     files: Vec<Arc<FileBytes>>,
     file_size: u64,
     metadata: Metadata,
     tensors: Vec<TensorInfo>,
     tensor_index: NameIndex,
     origin: Option<Box<dyn Origin>>,
-    /// Keys that are not the file's.
+    /// Keys that were set and are not the file's.
     set_keys: Vec<Box<str>>,
     further: Further,
-    /// What was paid for the metadata.
+    /// The charges for the metadata.
     _charges: Vec<Charge>,
 }
 
@@ -85,8 +85,8 @@ impl Gguf {
     /// loaded when first touched and shared with other processes that map the same file. A file that is one of several
     /// (`NAME-00001-of-00003.gguf`, any of them) brings the others, which lie next to it.
     ///
-    /// The file must not be changed or shortened while it is open: touching a page that is gone ends the process with
-    /// SIGBUS; [`FileBytes::read_at`] touches none. Use [`Gguf::read`] for a file that someone else may touch.
+    /// The file must not be changed or shortened while it is open: touching a page that is gone ends the process with SIGBUS;
+    /// [`FileBytes::read_at`] touches none. Use [`Gguf::read`] for a file that other programs may change.
     ///
     /// # Errors
     /// `Io` when the file is missing, not a regular file or not readable; `Format` when it is no GGUF file, is
@@ -96,8 +96,7 @@ impl Gguf {
         Gguf::open_with(path, true, &Reading::default())
     }
 
-    /// As [`Gguf::open`], but reads the whole file into memory of its own, so that later changes to the file do no
-    /// harm.
+    /// As [`Gguf::open`], but reads the whole file into memory of its own, so that later changes to the file do no harm.
     ///
     /// # Errors
     /// As [`Gguf::open`], and `NoMemory` when the file does not fit in memory.
@@ -105,7 +104,7 @@ impl Gguf {
         Gguf::open_with(path, false, &Reading::default())
     }
 
-    /// As [`Gguf::open`] or, unless `use_mmap`, as [`Gguf::read`]; what has to be read is read as `reading` says.
+    /// As [`Gguf::open`] or, unless `use_mmap`, as [`Gguf::read`], with the options of `reading`.
     ///
     /// # Errors
     /// As [`Gguf::read`], and those of `reading`.
@@ -116,8 +115,7 @@ impl Gguf {
         }
     }
 
-    /// A whole model from bytes that `load` gives, and whose keys are read as `reading` says; `name` stands for the path in error
-    /// sentences.
+    /// A whole model from the bytes of `load`, whose keys are read with `reading`; `name` stands for the path in error sentences.
     ///
     /// # Errors
     /// As [`Gguf::read`], `Unsupported` for one file of several, and those of `reading`.
@@ -184,7 +182,7 @@ impl Gguf {
         self.version
     }
 
-    /// What no key says.
+    /// The properties without a key.
     pub fn further(&self) -> &Further {
         &self.further
     }
@@ -217,8 +215,8 @@ impl Gguf {
         &self.files[tensor.file]
     }
 
-    /// Gives back the memory of what lies before the tensors of mapped files, which comes again when it is looked at: a
-    /// vocabulary can have megabytes that nobody reads once a tokenizer was made of it.
+    /// Gives back the memory before the tensors of mapped files, which is read again when it is touched: a vocabulary can have
+    /// megabytes that are not needed once the tokenizer is built.
     pub fn release_metadata(&self) {
         let mut ends: Vec<usize> = self.files.iter().map(|file| file.n_bytes()).collect();
         for tensor in &self.tensors {

@@ -1,4 +1,4 @@
-//! A model that is no GGUF file but speaks its language: keys and tensors gathered from elsewhere.
+//! A model that is no GGUF file but has the same form: keys and tensors gathered from elsewhere.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -11,24 +11,24 @@ use super::value::Value;
 use super::{Gguf, split};
 use crate::error::{Error, Result};
 
-/// What [`Gguf::from_parts`] makes a model of.
+/// The parts for [`Gguf::from_parts`].
 #[derive(Debug)]
 pub struct Parts {
-    /// What error sentences begin with.
+    /// The beginning of error sentences.
     pub name: String,
     /// Keys and values under GGUF's names.
     pub metadata: Vec<(Box<str>, Value)>,
-    /// The directory; each entry's `file` counts in `files`.
+    /// The directory; each entry's `file` is an index into `files`.
     pub tensors: Vec<TensorInfo>,
-    /// The bytes that hold the tensors: files where they lie, or owned memory.
+    /// The bytes of the tensors: mapped files, or owned memory.
     pub files: Vec<Arc<FileBytes>>,
     /// Size in bytes of the files that the model was read from.
     pub file_size: u64,
-    /// What no key says.
+    /// The properties without a key.
     pub further: Further,
 }
 
-/// What a model is beyond a GGUF file's keys. The default is what every GGUF file is.
+/// Properties of a model that GGUF has no keys for. The default holds for every GGUF file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Further {
     /// Whether a decoder has an output projection: its own, or else the token embedding.
@@ -37,45 +37,45 @@ pub struct Further {
     pub values_are_grouped: bool,
     /// The shortest time step of mixers of Mamba-2.
     pub least_time_step: f32,
-    /// What norms within mixers of Mamba add under their root, if the source says so.
+    /// The epsilon of norms within Mamba mixers, if the source gives it.
     pub mixer_epsilon: Option<f32>,
     /// Whether embeddings are scaled to length 1, if the source says so.
     pub normalizes: Option<bool>,
-    /// The most tokens of a text that is embedded and the field that says so, if the source does.
+    /// The most tokens of a text to embed and the field that says so, if the source has it.
     pub most_tokens: Option<(u32, &'static str)>,
-    /// What is put before a text that is embedded.
+    /// The text before each text to embed.
     pub prompt: Box<str>,
-    /// What the caller may have put there instead, by their names.
+    /// Other such texts that the caller may choose, with their names.
     pub prompts: Vec<(Box<str>, Box<str>)>,
     /// Whether the tokens of such a prompt are pooled with the text's.
     pub pools_prompt: bool,
-    /// Behind which dense modules the hyperbolic tangent comes; behind none where the list ends.
+    /// After which dense modules the hyperbolic tangent comes; after none where the list ends.
     pub dense_tanh: Vec<bool>,
-    /// What is done to the outputs of a head that scores texts, if the source says so.
+    /// The activation of a head that scores texts, if the source gives it.
     pub score_activation: Option<ScoreActivation>,
-    /// What a `generation_config.json` proposes for the choice of tokens, or what is wrong with it.
+    /// The sampling that a `generation_config.json` proposes, or its error.
     pub sampling: Option<Result<Sampling>>,
 }
 
-/// What is done to the outputs of a head that scores texts.
+/// The activation of a head that scores texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScoreActivation {
     /// Nothing.
     None,
-    /// Each becomes a probability of its own.
+    /// A probability for each output alone.
     Sigmoid,
-    /// They become probabilities that add up to 1.
+    /// Probabilities that add up to 1.
     Softmax,
 }
 
-/// A proposal for the choice of tokens, in the words of `transformers`.
+/// A proposal for sampling, in the words of `transformers`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Sampling {
-    /// What is done to the logits, in order: the field and its number.
+    /// The changes to the logits, in order: the field and its number.
     pub stages: Vec<(&'static str, f64)>,
     /// Tokens that are never chosen.
     pub suppressed: Vec<u32>,
-    /// Fields that would change what is chosen, and that are not taken over.
+    /// Fields that would change the sampling and are not supported.
     pub ignored: Vec<Box<str>>,
 }
 

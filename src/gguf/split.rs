@@ -14,7 +14,7 @@ const NO_KEY: &str = "split.no";
 const COUNT_KEY: &str = "split.count";
 const N_TENSORS_KEY: &str = "split.tensors.count";
 
-/// What one of several files says of itself.
+/// What one of several files says about itself.
 struct Part {
     /// From 0.
     no: u32,
@@ -40,7 +40,7 @@ impl Part {
         Ok(Some(Part { no, count, n_tensors: metadata.u32(N_TENSORS_KEY)? }))
     }
 
-    /// How the file's name ends.
+    /// The end of the file's name.
     fn suffix(&self) -> String {
         format!("-{:05}-of-{:05}.gguf", self.no + 1, self.count)
     }
@@ -51,7 +51,7 @@ impl Part {
     }
 }
 
-/// Refuses one of several files, whose neighbours nobody knows.
+/// Refuses one of several files where the others are unknown.
 pub(super) fn refuse(gguf: &Gguf) -> Result<()> {
     match Part::of(&gguf.metadata)? {
         Some(part) => Err(Error::Unsupported(format!(
@@ -95,7 +95,7 @@ pub(super) fn open(
     join(parts, &own).map_err(within).map(|whole| Gguf { name: name.clone(), ..whole })
 }
 
-/// The model of all its parts, with the keys of the first.
+/// The model of all its files, with the keys of the first.
 fn join(parts: Vec<Gguf>, part: &Part) -> Result<Gguf> {
     let n_tensors: usize = parts.iter().map(|p| p.tensors.len()).sum();
     decode::at_most(MAX_TENSORS, n_tensors, "tensors in all parts")?;
@@ -142,7 +142,7 @@ impl Siblings {
     }
 }
 
-/// Compares what a file says of itself with its name and with the other files.
+/// Compares what a file says about itself with its name and with the other files.
 fn agree(found: Option<Part>, expected: &Part) -> Result<()> {
     let found = found.ok_or_else(|| {
         Error::Format(format!("the key {COUNT_KEY:?} is missing or less than 2, expected {}", expected.count))

@@ -43,7 +43,7 @@ fn every_value() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Fingerprints in saved states rest on it.
+/// Fingerprints in saved states depend on it.
 #[test]
 fn strings_that_need_not_be_utf_8_are_written_as_lossy_texts_are() {
     let all: String = (0..=0x10_ffff).filter_map(char::from_u32).collect();

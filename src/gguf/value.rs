@@ -62,7 +62,7 @@ impl fmt::Display for ValueType {
     }
 }
 
-/// A string as the file has it: bytes that are meant to be UTF-8, kept where they lie.
+/// A string of the file: bytes that are meant to be UTF-8, kept in place.
 #[derive(Clone)]
 pub struct GgufString {
     file: Arc<FileBytes>,
@@ -75,7 +75,7 @@ impl GgufString {
         GgufString { file, range }
     }
 
-    /// A string of its own, for a file to be written.
+    /// A string with bytes of its own, for a file to be written.
     pub fn copy(bytes: &[u8]) -> GgufString {
         GgufString { file: Arc::new(FileBytes::unaligned(bytes.to_vec())), range: 0..bytes.len() }
     }
@@ -103,24 +103,24 @@ impl fmt::Debug for GgufString {
     }
 }
 
-/// An array of strings, kept where it lies in the file: four bytes of memory per string, not an allocation each.
+/// An array of strings, kept in place in the file: four bytes of memory per string, not an allocation each.
 #[derive(Clone)]
 pub struct StringArray {
     file: Arc<FileBytes>,
     /// Where the array's strings begin in `file`: at the first one's length field.
     base: usize,
-    /// `ends[i]` is where string `i` ends, counted from `base`. Each string but for its eight-byte length field
-    /// begins where its predecessor ends.
+    /// `ends[i]` is where string `i` ends, counted from `base`. The eight-byte length field of each string begins where its
+    /// predecessor ends.
     ends: Vec<u32>,
 }
 
 impl StringArray {
-    /// The strings in `file` from `base` on, laid out as in a file, that end at `ends` (relative to `base`).
+    /// The strings in `file` from `base` on, in the file's layout, that end at `ends` (relative to `base`).
     pub(super) fn new(file: Arc<FileBytes>, base: usize, ends: Vec<u32>) -> StringArray {
         StringArray { file, base, ends }
     }
 
-    /// An array of its own, for a file to be written.
+    /// An array with bytes of its own, for a file to be written.
     ///
     /// # Errors
     /// `InvalidArgument` when the strings take 4 GiB or more.
@@ -146,7 +146,7 @@ impl StringArray {
         self.ends.is_empty()
     }
 
-    /// The bytes of string `i`, which may not be UTF-8; `None` when there are not so many.
+    /// The bytes of string `i`, which may not be UTF-8; `None` when there are fewer strings.
     pub fn get(&self, i: usize) -> Option<&[u8]> {
         let end = self.base + *self.ends.get(i)? as usize;
         let previous = i.checked_sub(1).map_or(0, |p| self.ends[p] as usize);
@@ -158,7 +158,7 @@ impl StringArray {
         (0..self.len()).map(|i| self.get(i).unwrap_or_default())
     }
 
-    /// The strings as a file has them, each after its length.
+    /// The strings in the file's layout, each after its length.
     pub fn encoded(&self) -> &[u8] {
         let len = self.ends.last().map_or(0, |&end| end as usize);
         &self.file[self.base..self.base + len]
@@ -177,7 +177,7 @@ impl fmt::Debug for StringArray {
     }
 }
 
-/// Bytes that are meant to be UTF-8, written as `{:?}` writes a text that has U+FFFD for what is none; never whole in memory.
+/// Bytes that are meant to be UTF-8, written as `{:?}` writes a text, with U+FFFD for other bytes; never copied as a whole.
 struct Lossy<'a>(&'a [u8]);
 
 impl fmt::Debug for Lossy<'_> {
@@ -341,7 +341,7 @@ impl Value {
         })
     }
 
-    /// What the value is, for error sentences: "a u32", "an array of strings".
+    /// The kind of value, for error sentences: "a u32", "an array of strings".
     pub(super) fn describe(&self) -> String {
         match self {
             Value::Array(a) => format!("an array of {}s", a.element_type()),
@@ -350,7 +350,7 @@ impl Value {
     }
 }
 
-/// "a u32", but "an i32", "an f32", "an array": a type's name after the article it is read with.
+/// A type's name with its article: "a u32", "an i32", "an f32", "an array".
 pub(super) fn with_article(type_name: &str) -> String {
     let article = if type_name.starts_with(['a', 'f', 'i']) { "an" } else { "a" };
     format!("{article} {type_name}")

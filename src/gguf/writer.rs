@@ -40,7 +40,7 @@ struct Tensor {
 }
 
 impl Tensor {
-    /// Refuses what no file can hold.
+    /// Refuses values that no file can hold.
     fn check(&self) -> std::result::Result<(), String> {
         let Tensor { name, ty, dims, data } = self;
         check_len(name.len(), MAX_NAME_BYTES).map_err(|why| format!("a tensor name {why}"))?;
@@ -112,7 +112,7 @@ impl Writer {
         emit().map_err(|e| Error::Io(format!("{}: the file cannot be written: {e}", path.display())))
     }
 
-    /// Checks everything and tells the alignment.
+    /// Checks everything and returns the alignment.
     fn check(&self) -> Result<usize> {
         let invalid = Error::InvalidArgument;
         if ![2, 3].contains(&self.version) {

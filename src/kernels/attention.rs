@@ -9,21 +9,21 @@ use half::f16;
 pub const PAGE_LEN: usize = 32;
 /// Half of it.
 pub const HALF: usize = PAGE_LEN / 2;
-/// Positions that are attended to in one go, from a multiple of it on; the results are then merged in ascending order.
-/// So they have the same bits whether one thread walks a sequence or several share it.
+/// Positions that one step attends to, beginning at a multiple of this number; the results are then merged in ascending order. So
+/// they have the same bits whether one thread walks a sequence or several share it.
 pub const CHUNK_LEN: usize = 512;
 /// Most queries of one call.
 pub const MAX_QUERIES: usize = 64;
-/// Most queries that kernels read keys and values for where they lie; for more it pays to widen a block once.
+/// Most queries for which kernels read keys and values in place; for more it pays to widen a block first.
 pub const FEW_QUERIES: usize = 6;
-/// Sums that a kernel may keep of a query at once.
-pub const ROOM_LANES: usize = 16;
+/// Partial sums that a kernel may keep for a query.
+pub const SUM_LANES: usize = 16;
 
 /// Components of a head that share a scale in [`KvType::Q8_0`].
 pub const SCALED: usize = 32;
 /// Components of a head that are taken together in [`KvType::I16`].
 pub const I16_PIECE: usize = 16;
-/// Most components of such a head: see [`super::scalar::whole`].
+/// Most components of such a head: see [`super::scalar::int16`].
 pub const I16_MOST: usize = 2048;
 
 /// Lengths of a head's vectors.
@@ -33,7 +33,7 @@ pub struct HeadDims {
     pub k: usize,
     /// Of a value, and of what attention gives.
     pub v: usize,
-    /// If given, a value is the part of its key that begins with this component, and is kept as that alone; an even number.
+    /// If given, a value is the part of its key that begins with this component, and is not stored again; an even number.
     pub v_at: Option<usize>,
 }
 
@@ -48,7 +48,7 @@ impl HeadDims {
         HeadDims { k, v, v_at: None }
     }
 
-    /// What takes as much room to work in as any of vectors up to `dim`.
+    /// The format that needs as much scratch as any for vectors up to `dim`.
     pub const fn widest(dim: usize) -> HeadDims {
         HeadDims { v_at: Some(0), ..HeadDims::all(dim) }
     }
@@ -69,15 +69,15 @@ pub enum KvType {
     /// Bytes with a binary16 scale for each [`SCALED`] components of a head, rounded as the weight format Q8_0 is
     /// ([`crate::quant::q8_0`]): a little more than half the memory of F16. Heads are a multiple of 32 components long.
     Q8_0,
-    /// 16-bit whole numbers times a power of two for each head's vector, rounded as [`super::Kernels::unit_i16`] and
-    /// [`super::Kernels::narrow_i16`] say: about as exact as F16, hardly more memory, and multiplied without being widened. Heads are a
-    /// multiple of 16 components long, 2048 at most.
+    /// 16-bit integers times a power of two for each head's vector, rounded as in [`super::Kernels::unit_i16`] and
+    /// [`super::Kernels::narrow_i16`]. They are about as exact as F16, need hardly more memory, and are multiplied without being
+    /// widened. Heads are a multiple of 16 components long, 2048 at most.
     I16,
 }
 
 impl KvType {
-    /// What keys and values of heads of `head_dim` components are where nobody asks for anything else. Instruction sets of x86-64
-    /// multiply whole numbers in half the time of f32, to which [`KvType::F16`] is widened; those of Arm do not.
+    /// The default type of keys and values of heads of `head_dim` components. Instruction sets of x86-64 multiply integers in
+    /// half the time of f32, to which [`KvType::F16`] is widened; those of Arm do not.
     pub const fn usual(head_dim: usize) -> KvType {
         let whole = head_dim.is_multiple_of(I16_PIECE) && head_dim <= I16_MOST;
         if cfg!(target_arch = "x86_64") && whole { KvType::I16 } else { KvType::F16 }
@@ -93,7 +93,7 @@ impl KvType {
         }
     }
 
-    /// A block's memory as what it holds.
+    /// A block's memory as its elements.
     #[inline(always)]
     pub fn block(self, bytes: &[u8], head_dim: usize) -> KvBlock<'_> {
         match self {
@@ -121,25 +121,25 @@ pub enum KvBlock<'a> {
     F16(&'a [f16]),
     /// Codes, and their scales, `[head_dim / SCALED][token]` of keys and values alike.
     Q8_0(&'a [i8], &'a [f16]),
-    /// Whole numbers, and their units, `[token]`. Of keys two components lie side by side, `[head_dim / 2][token][2]`, and of values
-    /// two tokens that are half a page apart, `[token % HALF][head_dim][token / HALF]`: instructions add up the products of such
+    /// Integers, and their units, `[token]`. Of keys two components lie side by side, `[head_dim / 2][token][2]`, and of values
+    /// two tokens that are half a page apart, `[token % HALF][head_dim][token / HALF]`: instructions add the products of such
     /// pairs.
     I16(&'a [i16], &'a [f32]),
 }
 
-/// Most bytes of consecutive pages' blocks of one head that lie together: machines fetch ahead in what is walked through in
-/// order, and blocks apart from each other come at less than half the speed.
+/// Most bytes of one head's blocks of consecutive pages that lie together. Processors prefetch contiguous memory; separate blocks
+/// arrive at less than half the speed.
 const RUN_BYTES: usize = 32 << 10;
-/// Runs begin this far behind a multiple of [`SETS_BYTES`] after the one before: were they multiples, the same few places of a
-/// second-level cache would have to do for all of a long text.
+/// Each run begins this many bytes after a multiple of [`SETS_BYTES`] from the one before. If runs began at multiples, they would
+/// compete for a few sets of the second-level cache.
 const STAGGER: usize = 36 << 10;
-/// Half of the bytes after which addresses share their places in such a cache, of 1 MiB in 8 ways.
+/// Half of the distance at which addresses map to the same set of such a cache, of 1 MiB in 8 ways.
 const SETS_BYTES: usize = 64 << 10;
-/// Runs that are at least so long are staggered.
+/// Runs of at least this many bytes are staggered.
 const LONG_RUN: usize = 1 << 20;
 
-/// How pages lie in memory. Some pages, a run, follow one another, all of which have their first block, then all their
-/// second, and so on; the last run may be shorter. Between runs there may be a gap.
+/// The layout of pages in memory. The pages of a run follow one another: first the first block of each, then the second of each,
+/// and so on. The last run may be shorter. There may be a gap between runs.
 #[derive(Debug, Clone, Copy)]
 pub struct KvLayout {
     /// Pages in all.
@@ -167,7 +167,8 @@ impl KvLayout {
         self.n_pages.checked_mul(self.page_bytes)?.checked_add(gaps)
     }
 
-    /// Where the block of `len` bytes begins that is `offset` bytes from the beginning of page `page`, were that alone.
+    /// Where the block of `len` bytes begins that would be `offset` bytes from the beginning of page `page` if the page were
+    /// contiguous.
     #[inline(always)]
     pub fn start(&self, page: usize, offset: usize, len: usize) -> usize {
         let first = page / self.run * self.run;
@@ -181,11 +182,11 @@ impl KvLayout {
 pub struct KvStore<'a> {
     /// All pages of all layers; its address is aligned for f32.
     pub bytes: &'a [u8],
-    /// What is in there.
+    /// The type of its elements.
     pub kv_type: KvType,
-    /// Where what is.
+    /// The layout of the pages.
     pub layout: KvLayout,
-    /// Where the blocks of this part begin in a page, were that alone; they follow one another.
+    /// Where the blocks of this part would begin in a contiguous page; they follow one another.
     pub offset: usize,
 }
 
@@ -217,8 +218,8 @@ pub struct AttnTile<'a> {
     pub k: KvStore<'a>,
     /// The layer's values.
     pub v: KvStore<'a>,
-    /// The sequence's page table: position `p` is in page `pages[p / PAGE_LEN]`. Entries of positions that no query sees
-    /// are not looked at.
+    /// The sequence's page table: position `p` is in page `pages[p / PAGE_LEN]`. Entries of positions that no query sees are not
+    /// read.
     pub pages: &'a [u32],
     /// The head these queries read.
     pub kv_head: usize,
@@ -226,15 +227,16 @@ pub struct AttnTile<'a> {
     pub position: usize,
     /// Whether token `t` sees no position beyond its own, `position + t`.
     pub causal: bool,
-    /// The first position any query sees, before what `window` leaves out.
+    /// The first position that any query sees, before `window` applies.
     pub from: usize,
     /// One past the last position any query sees.
     pub end: usize,
-    /// A token sees only its last `window` positions, its own included, and where it is not causal as many from its own on.
+    /// A token sees only its last `window` positions, its own included. Where attention is not causal, it sees as many from its
+    /// own on.
     pub window: Option<usize>,
-    /// Whether it sees only those of its own stretch of `window` positions instead.
+    /// Whether it sees only the positions of its own stretch of `window` positions instead.
     pub chunked: bool,
-    /// What scores are multiplied with, usually `1 / √head_dim`.
+    /// The factor on scores, usually `1 / √head_dim`.
     pub scale: f32,
     /// If given, scores grow with the query's position.
     pub growth: Option<Growth>,
@@ -246,13 +248,13 @@ pub struct AttnTile<'a> {
     pub head: usize,
 }
 
-/// What is added to the scores of each query head, by how far the key is from the query.
+/// What is added to the scores of each query head, by the distance between key and query.
 #[derive(Debug, Clone, Copy)]
 pub enum DistanceBias<'a> {
-    /// Each head's factor on the distance, which is taken off, `[n_head]`: ALiBi (Press et al. 2022).
+    /// Each head's factor on the distance, which is subtracted, `[n_head]`: ALiBi (Press et al. 2022).
     Slopes(&'a [f32]),
-    /// For each head a number for each distance, `[n_head, len]` with an odd `len`: the one in the middle for the query's own
-    /// position, those before it for keys before it. Keys that are farther get the number of the farthest.
+    /// For each head a number for each distance, `[n_head, len]` with an odd `len`. The middle one is for the query's own
+    /// position, those before it for earlier keys. Keys beyond the table get the number of the farthest.
     Table(&'a [f32], usize),
 }
 
@@ -275,8 +277,8 @@ impl DistanceBias<'_> {
     }
 }
 
-/// Scores that grow with the position of their query, by a step each so many positions: a factor of
-/// `1 + factor * ln(1 + floor((position + ahead) / len))`, the temperature of Llama 4.
+/// Scores that grow with the position of their query, one step for every `len` positions: a factor of `1 + factor * ln(1 +
+/// floor((position + ahead) / len))`, the temperature of Llama 4.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Growth {
     /// Positions of a step; at least 1.
@@ -298,7 +300,7 @@ impl AttnTile<'_> {
         &self.q[i / self.group * self.stride + i % self.group * self.dims.k..][..self.dims.k]
     }
 
-    /// What the scores of query `i` are multiplied with.
+    /// The factor on the scores of query `i`.
     pub fn scale_of(&self, i: usize) -> f32 {
         match self.growth {
             Some(Growth { len, factor, ahead }) => {
@@ -316,7 +318,7 @@ impl AttnTile<'_> {
         }
     }
 
-    /// The memory of the keys and of the values of page number `page` of the sequence; of values that are parts of keys none.
+    /// The memory of the keys and of the values of page number `page` of the sequence; values that are parts of keys have none.
     #[inline(always)]
     pub fn blocks(&self, page: usize) -> (&[u8], &[u8]) {
         let page = self.pages[page] as usize;
@@ -364,7 +366,7 @@ impl AttnTile<'_> {
     }
 }
 
-/// The softmax over some positions, for each query. What no position was added to is [`AttnState::EMPTY`].
+/// The softmax over some positions, for each query. Without positions it is [`AttnState::EMPTY`].
 pub struct AttnState<'a> {
     /// `Σ exp(score - max) * v`, `[n_queries, dims.v]`.
     pub out: &'a mut [f32],
@@ -372,38 +374,38 @@ pub struct AttnState<'a> {
     pub max: &'a mut [f32],
     /// `Σ exp(score - max)`, `[n_queries]`.
     pub sum: &'a mut [f32],
-    /// What kernels may use on the way.
-    pub room: Room<'a>,
+    /// Scratch for kernels.
+    pub scratch: Scratch<'a>,
 }
 
 /// Memory that a kernel may use for a tile; nothing in it outlasts a call.
-pub struct Room<'a> {
+pub struct Scratch<'a> {
     /// `[n_queries, dims.k]`: the queries as they are read.
     pub queries: &'a mut [f32],
     /// `[n_queries, PAGE_LEN]`: the scores of a page, then its weights.
     pub weights: &'a mut [f32],
-    /// `[n_queries, ROOM_LANES]`: the sums of weights, lane by lane.
+    /// `[n_queries, SUM_LANES]`: the sums of weights, lane by lane.
     pub sums: &'a mut [f32],
-    /// A block of keys or values, where there are more queries than [`FEW_QUERIES`] or values are parts of keys; else nothing.
+    /// A block of keys or values, where there are more queries than [`FEW_QUERIES`] or values are parts of keys; otherwise empty.
     pub block: &'a mut [f32],
 }
 
 impl<'a> AttnState<'a> {
     /// The f32s that a state takes.
     pub const fn len(n_queries: usize, dims: HeadDims) -> usize {
-        n_queries * (dims.k + dims.v + 2 + PAGE_LEN + ROOM_LANES) + block_len(n_queries, dims)
+        n_queries * (dims.k + dims.v + 2 + PAGE_LEN + SUM_LANES) + block_len(n_queries, dims)
     }
 
-    /// A state in [`AttnState::len`] elements of `buffer`, as it was left there.
+    /// A state in [`AttnState::len`] elements of `buffer`, with their old content.
     pub fn of(buffer: &'a mut [f32], n_queries: usize, dims: HeadDims) -> AttnState<'a> {
         let (out, rest) = buffer.split_at_mut(n_queries * dims.v);
         let (max, rest) = rest.split_at_mut(n_queries);
         let (sum, rest) = rest.split_at_mut(n_queries);
         let (queries, rest) = rest.split_at_mut(n_queries * dims.k);
         let (weights, rest) = rest.split_at_mut(n_queries * PAGE_LEN);
-        let (sums, rest) = rest.split_at_mut(n_queries * ROOM_LANES);
+        let (sums, rest) = rest.split_at_mut(n_queries * SUM_LANES);
         let block = &mut rest[..block_len(n_queries, dims)];
-        AttnState { out, max, sum, room: Room { queries, weights, sums, block } }
+        AttnState { out, max, sum, scratch: Scratch { queries, weights, sums, block } }
     }
 
     /// The state of no positions.
@@ -428,8 +430,8 @@ impl<'a> AttnState<'a> {
         }
     }
 
-    /// Query `i`'s attention: the weighted mean of the values it sees, zeros if it sees none. `sink` is a further score, of a value
-    /// of zeros.
+    /// Query `i`'s attention: the weighted mean of the values that it sees, zeros if it sees none. `sink` is a further score, for
+    /// a value of zeros.
     pub fn finish(&self, i: usize, sink: Option<f32>, out: &mut [f32]) {
         let (sum, max) = (self.sum[i], self.max[i]);
         let factor = match sink {
@@ -445,12 +447,12 @@ impl<'a> AttnState<'a> {
     }
 }
 
-/// Numbers in [`Room::block`].
+/// Numbers in [`Scratch::block`].
 const fn block_len(n_queries: usize, dims: HeadDims) -> usize {
     if n_queries > FEW_QUERIES || dims.v_at.is_some() { PAGE_LEN * dims.longest() } else { 0 }
 }
 
-/// What brings sums relative to `from` to those relative to `to`, which is at least as large.
+/// The factor that makes sums relative to `to` of sums relative to `from`; `to` is at least as large.
 pub fn factor(from: f32, to: f32) -> f32 {
     if from == to { 1.0 } else { libm::expf(from - to) }
 }

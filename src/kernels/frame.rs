@@ -1,12 +1,11 @@
-//! Where on the stack vectors lie that do not fit registers.
+//! Stack alignment for vectors that do not fit registers.
 
 #[cfg(target_arch = "x86_64")]
 use std::{arch::asm, mem::MaybeUninit};
 
-/// Has the compiler put what it keeps of vectors on the stack at multiples of their length, for the function into which this is
-/// inlined. LLVM knows that it will keep some only after it has given away the register that an aligned frame takes, unless there
-/// is such a local variable; then every second vector of 32 bytes lies across two lines of the cache, or none, as the caller's stack
-/// happens to be.
+/// Makes the compiler align the stack frame of the function into which this is inlined to the length of vectors. LLVM learns that
+/// it will spill vectors only after it has given away the register that an aligned frame needs, unless there is such a local
+/// variable. Without alignment every second vector of 32 bytes may lie across two cache lines, depending on the caller's stack.
 #[inline(always)]
 pub fn align_frame() {
     #[cfg(target_arch = "x86_64")]

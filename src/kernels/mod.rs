@@ -1,18 +1,18 @@
 //! Single-threaded maths on slices: one table of functions per instruction set, all with the meaning that
 //! [`scalar`](mod@scalar) defines in plain Rust.
 //!
-//! A table holds functions that its CPU can run; tables are handed out by [`Kernels::select`] alone, which looks at
-//! the CPU. A new instruction set is a folder with a table and one row in [`ISAS`]; it takes over from the level below
-//! what it does not bring itself, and the tests of this module run over every row.
+//! A table holds functions that its CPU can run; [`Kernels::select`] alone hands out tables, after it has checked the CPU. A new
+//! instruction set is a folder with a table and one row in [`ISAS`]. It inherits from the level below what it does not override,
+//! and the tests of this module run over every row.
 //!
-//! Every function takes slices of any alignment and any length (empty ones too). Where lengths have to agree this is
-//! checked in debug builds; otherwise the longer slice is cut to the shorter, and an index outside a slice panics:
-//! nothing is read or written out of bounds. Numbers behave as IEEE 754 arithmetic says, NaNs and infinities included.
+//! Every function takes slices of any alignment and any length (empty ones too). Debug builds check that lengths agree. Otherwise
+//! the longer slice is cut to the shorter, and an index outside a slice panics: nothing is read or written out of bounds. Numbers
+//! behave as IEEE 754 arithmetic says, NaNs and infinities included.
 //!
 //! | weights | are multiplied |
 //! |---|---|
-//! | packed formats | with int8 activations in blocks of 32, in whole numbers, with a scale in f32 |
-//! | F16, BF16, with AVX2 and above | as whole numbers of 16 bits ([`wide`]), with activations rounded likewise |
+//! | packed formats | with int8 activations in blocks of 32, in integers, with a scale in f32 |
+//! | F16, BF16, with AVX2 and above | as 16-bit integers ([`wide`]), with activations rounded likewise |
 //! | F16, BF16 elsewhere, and formats without a packing | widened to f32 |
 //! | F32, many rows and an f32 KV cache | by the crate `matrixmultiply`, which agrees with the definition within 1e-5 |
 //!
@@ -149,7 +149,7 @@ impl Isa {
     }
 }
 
-/// Which components of a head a rotary embedding turns together, as pair `i` of `n`.
+/// Which components of a head a rotary embedding rotates together, as pair `i` of `n`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RopeStyle {
     /// Components `2i` and `2i + 1`.
@@ -174,15 +174,15 @@ pub type PackedProduct<B = Q8Block> = fn(group: &Group<'_>, x: &[B], out: &mut [
 /// The products of two groups of equally many pieces with the same vectors, each as of [`PackedProduct`] and with the same bits.
 pub type PackedPair<B = Q8Block> = fn(groups: [&Group<'_>; 2], x: &[B], out: [&mut [f32]; 2]);
 
-/// From how many vectors on products with pairs of groups are worth it: fewer wait for the weights.
+/// Products with pairs of groups are used from this many vectors on; fewer vectors wait for the weights.
 pub const MANY: usize = 24;
 
 /// The product of up to sixteen rows as they lie in the file with one vector.
 pub type RowsProduct = fn(rows: &Rows<'_>, x: &[Q8Block], out: &mut [f32; ROWS]);
 
-/// The product of groups of packed rows of numbers ([`crate::quant::packed::Codes::Halves`] or `Singles`) with vectors of `n_cols`
-/// elements: with one vector, `out[r]` for the first `out.len()` rows of all groups; with `n` (or none),
-/// `out[(g * n + t) * 16 + r]` for group `g`. Each sum begins with the first column, whatever the number of groups and vectors.
+/// The product of groups of packed rows of numbers ([`crate::quant::packed::Codes::Halves`] or `Singles`) with vectors of
+/// `n_cols` elements. With one vector: `out[r]` for the first `out.len()` rows of all groups. With `n` (or none): `out[(g * n +
+/// t) * 16 + r]` for group `g`. Each sum begins with the first column, whatever the number of groups and vectors.
 pub type PackedNumbers = fn(groups: &[u8], x: &[f32], n_cols: usize, out: &mut [f32]);
 
 /// Expands a row of some format: see [`crate::quant::FormatInfo::dequantize`].
@@ -193,7 +193,7 @@ pub fn halves<T: bytemuck::Pod>(bytes: &[u8]) -> Option<&[T]> {
     if cfg!(target_endian = "little") { bytemuck::try_cast_slice(bytes).ok() } else { None }
 }
 
-/// How each format expands a row, with those two taking the place of the formats' own.
+/// How each format expands a row, with the level's own functions for the two half-precision formats.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 const fn expansions(f16: Expand, bf16: Expand) -> [Expand; FORMAT_COUNT] {
     let mut expand = scalar::SCALAR.expand;
@@ -249,32 +249,32 @@ pub struct Kernels {
     pub narrow_f16: fn(x: &[f32], out: &mut [f16]),
     /// Rounds blocks of 32 numbers to bytes and a scale, exactly as [`crate::quant::q8_0::quantize`] does.
     pub narrow_q8_0: fn(x: &[f32], codes: &mut [i8], scales: &mut [f16]),
-    /// The unit of one head's vector for `narrow_i16`: a power of two, as small as can be so that whole numbers times it have 16 bits
-    /// and squares that are together less than 2^31. 0 if all of `x` is below 2^-100, NaN if some of it is not finite.
+    /// The unit of one head's vector for `narrow_i16`: the smallest power of two for which integers times it fit 16 bits, and the
+    /// sum of their squares stays below 2^31. 0 if all of `x` is below 2^-100, NaN if some of it is not finite.
     pub unit_i16: fn(x: &[f32]) -> f32,
-    /// Rounds to multiples of `unit`, ties to even; to zeros where there is none. Vectors are a multiple of 16 long.
+    /// Rounds to multiples of `unit`, ties to even; to zeros where the unit is 0. Vectors are a multiple of 16 long.
     pub narrow_i16: fn(x: &[f32], unit: f32, out: &mut [i16]),
     /// How a weight row of each format is multiplied with activations, indexed by `Format as usize`.
     pub dot: [Dot; FORMAT_COUNT],
-    /// Products with packed rows of each format, indexed by `Format as usize`; `None`: packing brings nothing here, see
+    /// Products with packed rows of each format, indexed by `Format as usize`; `None`: packing gains nothing here, see
     /// [`Kernels::packed_product`].
     pub packed: [Option<PackedProduct>; FORMAT_COUNT],
-    /// Products with two groups at once where that is faster than one after the other, indexed by `Format as usize`. A level that
-    /// has `packed` of its own has these of its own too, or none.
+    /// Products with two groups in one call where that is faster than one after the other, indexed by `Format as usize`. A level
+    /// that overrides `packed` overrides these too, or has none.
     pub pairs: [Option<PackedPair>; FORMAT_COUNT],
     /// As `packed` for formats whose groups are numbers; see [`Kernels::packed_numbers`].
     pub numbers: [Option<PackedNumbers>; FORMAT_COUNT],
-    /// Products with F16 and BF16 weights as whole numbers; a level has these or `numbers` of these formats.
+    /// Products with F16 and BF16 weights as integers; a level has these or `numbers` of these formats.
     pub wide: Option<&'static Wide>,
-    /// Puts words of sixteen rows side by side, which packing them needs: [`crate::quant::pack::transpose`].
+    /// Puts words of sixteen rows side by side for packing: [`crate::quant::pack::transpose`].
     pub transpose: Transpose,
-    /// How this level packs rows of each format, indexed by `Format as usize`, where it is faster than [`Packing::pack`] of the
+    /// How this level packs rows of each format, indexed by `Format as usize`, where that is faster than [`Packing::pack`] of the
     /// format: the same bytes.
     pub pack: [Option<Pack>; FORMAT_COUNT],
-    /// Products of single vectors with rows as they lie in the file, indexed by `Format as usize`, where packing them first is slower:
-    /// the bits of the product with packed rows.
+    /// Products of single vectors with rows as they lie in the file, indexed by `Format as usize`, where packing them first is
+    /// slower. They have the bits of the product with packed rows.
     pub rows: [Option<RowsProduct>; FORMAT_COUNT],
-    /// How this level packs rows of each format otherwise than other levels do, indexed by `Format as usize`.
+    /// How this level packs rows of each format in a layout of its own, indexed by `Format as usize`.
     pub layouts: &'static [Option<Packing>; FORMAT_COUNT],
     /// One block per 32 activations; see [`crate::quant::quantize_activations`].
     pub quantize_activations: fn(x: &[f32], out: &mut [Q8Block]),
@@ -301,7 +301,7 @@ pub struct Kernels {
     pub sigmoid_mul: fn(gate: &mut [f32], up: &[f32]),
     /// `gate[i] = g / (1 + exp(-1.702 g)) * (u + 1)`, where `g` is `gate[i]`, at most 7, and `u` is `up[i]`, within -7 and 7 (gpt-oss).
     pub swiglu_clamped_mul: fn(gate: &mut [f32], up: &[f32]),
-    /// Turns pair `i` of one head by the angle whose cosine and sine are `cos[i]` and `sin[i]` (Su et al. 2021,
+    /// Rotates pair `i` of one head by the angle whose cosine and sine are `cos[i]` and `sin[i]` (Su et al. 2021,
     /// arXiv:2104.09864): `(a, b)` becomes `(a cos - b sin, a sin + b cos)`. Components beyond the `2 * cos.len()`
     /// first stay as they are.
     pub rope: fn(x: &mut [f32], cos: &[f32], sin: &[f32], style: RopeStyle),

@@ -3,8 +3,8 @@
 
 /// One token of one head. The state is a matrix `[k_dim, v_dim]`.
 ///
-/// With `S` the state, first multiplied by `decay`: `S[i][j] += k[i] * u[j]`, then `out[j] = Σ_i q[i] * S[i][j]`. What is learnt is
-/// `u[j] = rate * v[j]` (Mamba-2: Dao and Gu 2024, arXiv:2405.21060), or with `delta` what the state does not know yet,
+/// The state `S` is first multiplied by `decay`. Then `S[i][j] += k[i] * u[j]`, and `out[j] = Σ_i q[i] * S[i][j]`. The learnt
+/// value is `u[j] = rate * v[j]` (Mamba-2: Dao and Gu 2024, arXiv:2405.21060), or with `delta` what the state does not have yet,
 /// `u[j] = rate * (v[j] - Σ_i k[i] * S[i][j])` (the gated delta rule: Yang et al. 2024, arXiv:2412.06464).
 #[derive(Debug, Clone, Copy)]
 pub struct ScanStep<'a> {
@@ -16,7 +16,7 @@ pub struct ScanStep<'a> {
     pub v: &'a [f32],
     /// Factor on the state before anything else.
     pub decay: f32,
-    /// Factor on what is learnt.
+    /// Factor on the learnt value.
     pub rate: f32,
     /// Whether the rule is the delta rule.
     pub delta: bool,
@@ -40,11 +40,11 @@ pub struct SelectiveStep<'a> {
     pub a: &'a [f32],
 }
 
-/// One token of one head whose state, a matrix `[k_dim, v_dim]`, forgets row by row and unlearns what it knows of one key before it learns
-/// of another.
+/// One token of one head whose state, a matrix `[k_dim, v_dim]`, forgets row by row, and unlearns one key before it learns
+/// another.
 ///
-/// With `S` the state: `S[i][j]` becomes `decay[i] * S[i][j] - rate[i] * Σ_m known[m] * S[m][j] + k[i] * v[j]`, and then
-/// `out[j] = Σ_i q[i] * S[i][j]` (RWKV-7: Peng et al. 2025, arXiv:2503.14456).
+/// The state `S[i][j]` becomes `decay[i] * S[i][j] - rate[i] * Σ_m known[m] * S[m][j] + k[i] * v[j]`, and then `out[j] = Σ_i q[i]
+/// * S[i][j]` (RWKV-7: Peng et al. 2025, arXiv:2503.14456).
 #[derive(Debug, Clone, Copy)]
 pub struct UnlearnStep<'a> {
     /// `[k_dim]`.

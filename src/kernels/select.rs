@@ -1,4 +1,4 @@
-//! Which level is in force: the highest that the machine can run, unless the caller or the environment lowers it.
+//! The choice of a level: the highest that the machine can run, unless the caller or the environment lowers it.
 #![forbid(unsafe_code)]
 
 use std::ffi::OsStr;
@@ -11,7 +11,7 @@ use crate::gguf::quoted;
 pub const ISA_VARIABLE: &str = "EMBER_ISA";
 
 impl Isa {
-    /// The level of that name, or an error that blames `source`, which gave it, and lists the levels of this build.
+    /// The level of that name, or an error that blames `source`, where the name comes from, and lists the levels of this build.
     pub fn parse(source: &str, name: &str) -> Result<Isa> {
         Isa::from_name(name).ok_or_else(|| {
             let names: Vec<&str> = ISAS.iter().map(|row| row.name).collect();
@@ -30,8 +30,8 @@ impl Isa {
 }
 
 impl Kernels {
-    /// The table for a new model: [`Kernels::select`] with the lower of `limit` and [`ISA_VARIABLE`].
-    /// `InvalidArgument` for a variable that names no level; an empty one is as good as none.
+    /// The table for a new model: [`Kernels::select`] with the lower of `limit` and [`ISA_VARIABLE`]. `InvalidArgument` for a
+    /// variable that names no level; an empty one counts as unset.
     pub fn for_model(limit: Option<Isa>) -> Result<&'static Kernels> {
         Ok(Kernels::select(lower(limit, of_variable(std::env::var_os(ISA_VARIABLE).as_deref())?)))
     }

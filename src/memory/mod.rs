@@ -1,10 +1,10 @@
-//! Memory for large buffers: packed weights, files that were read, KV caches, activations, logits. It comes from the
-//! system or from the host's [`Allocator`], and is counted against a limit. Small things come from the global
-//! allocator, which for C programs is one that has something left when the system has not ([`reserve`]).
+//! Memory for large buffers: packed weights, files that were read, KV caches, activations, logits. It comes from the system or
+//! from the host's [`Allocator`], and is counted against a limit. Small allocations come from the global allocator. For C
+//! programs that one keeps a reserve for when the system has no more memory ([`reserve`]).
 //!
-//! A [`Memory`] has a limit, perhaps the host's allocator, and a count. A model has one; each of its contexts has another inside it.
-//! A [`Memory`] that only measures hands out empty buffers. Binding a model with it costs next to nothing and gives the exact sum, which is how
-//! `ember_memory_estimate` works.
+//! A [`Memory`] has a limit, perhaps the host's allocator, and a count. A model has one; each of its contexts has another inside
+//! it. A [`Memory`] that only measures hands out empty buffers. Binding a model with it costs next to nothing and gives the exact
+//! sum; `ember_memory_estimate` works that way.
 #![deny(unsafe_code)]
 
 use std::fmt;
@@ -27,10 +27,12 @@ mod slab;
 #[allow(unsafe_code, reason = "slices over memory of its own")]
 mod zeroed;
 
-pub use reserve::{Reserve, append, collected, copied, copied_text, expect_room, fallible, filled, room_for};
+pub use reserve::{
+    Reserve, append, collected, copied, copied_text, expect_room, fallible, filled, with_capacity,
+};
 pub use zeroed::Zeroed;
 
-/// Where a host wants large buffers to come from. Called by any thread.
+/// The source of large buffers that a host sets. Called by any thread.
 ///
 /// # Safety
 /// What [`Allocator::allocate`] returns belongs to the caller, whole and zeroed, until it is given back.
@@ -50,20 +52,20 @@ pub unsafe trait Allocator: Send + Sync {
 #[derive(Clone, Default)]
 pub struct Memory(Option<Arc<Account>>);
 
-/// What a memory budget is made with.
+/// The options of a memory budget.
 #[derive(Clone, Default)]
 pub struct MemoryOptions {
-    /// The most bytes at a time; `None`: as many as there are.
+    /// The most bytes at a time; `None`: no limit.
     pub limit: Option<u64>,
-    /// What gives them; `None`: what the outer budget has, or the system.
+    /// Their source; `None`: that of the outer budget, or the system.
     pub allocator: Option<Arc<dyn Allocator>>,
-    /// Buffers are empty, whatever length was asked for: only the count is of use.
+    /// Buffers are empty, whatever length was asked for: only the count matters.
     pub measure: bool,
 }
 
 struct Account {
     options: MemoryOptions,
-    /// Pays too.
+    /// The outer budget, which is charged too.
     outer: Memory,
     used: AtomicU64,
     slabs: slab::Slabs,
@@ -159,7 +161,7 @@ impl fmt::Debug for MemoryOptions {
     }
 }
 
-/// Bytes that are paid for until this is dropped.
+/// Bytes that are charged until this is dropped.
 #[derive(Debug)]
 pub struct Charge {
     memory: Memory,
@@ -196,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn an_inner_purse_that_the_outer_one_stops_is_left_as_it_was() {
+    fn an_inner_limit_that_the_outer_one_stops_is_left_as_it_was() {
         let outer = Memory::new(MemoryOptions { limit: Some(100), ..Default::default() });
         let inner = outer.inner(MemoryOptions::default());
         assert!(inner.zeroed::<u8>(1 << 12, "too much").is_err());

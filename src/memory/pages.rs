@@ -1,4 +1,4 @@
-//! What Windows does with pages of this process: other systems are asked through `memmap2`.
+//! Pages of this process on Windows; on other systems `memmap2` does this.
 
 use std::io;
 
@@ -10,11 +10,11 @@ use windows_sys::Win32::System::Threading::{
     GetCurrentProcess, GetProcessWorkingSetSize, SetProcessWorkingSetSize,
 };
 
-/// What Windows has beside the locked pages in the least working set of a process: some for its own use.
+/// Bytes of the least working set that a process cannot lock, since Windows uses some itself.
 const SPARE_BYTES: usize = 1 << 20;
 
 /// Keeps the pages of `bytes` in memory until they are unmapped. A process may lock no more than its least working set, which
-/// begins with about a megabyte; so it grows by as much.
+/// begins with about a megabyte; so this raises it by as many bytes.
 ///
 /// # Errors
 /// The system's.
@@ -51,7 +51,7 @@ fn grow_working_set(by: usize) -> io::Result<()> {
     }
 }
 
-/// Asks the system to begin fetching pages of a mapped file. It may do so or not.
+/// Asks the system to begin fetching pages of a mapped file. It is a hint.
 pub fn will_need(bytes: &[u8]) {
     let range = WIN32_MEMORY_RANGE_ENTRY {
         VirtualAddress: bytes.as_ptr().cast_mut().cast(),
@@ -63,8 +63,8 @@ pub fn will_need(bytes: &[u8]) {
     let _ = unsafe { PrefetchVirtualMemory(process, 1, &range, 0) };
 }
 
-/// Takes the pages of `bytes`, which are of a mapped file and unchanged, out of the working set. Bytes stay readable. Pages that are
-/// locked lose their lock and stay.
+/// Takes the pages of `bytes`, which belong to a mapped file and are unchanged, out of the working set. Bytes stay readable.
+/// Locked pages lose their lock and stay.
 pub fn release(bytes: &[u8]) {
     // SAFETY: memory of this process. For pages that are not locked the call says so and gives them back.
     let _ = unsafe { VirtualUnlock(bytes.as_ptr().cast(), bytes.len()) };
@@ -81,7 +81,7 @@ mod tests {
         assert!(lock(&[]).is_ok());
         release(&map);
         assert!(map.iter().all(|&byte| byte == 0));
-        // Addresses that nothing lies at.
+        // Addresses without memory.
         let pointer = std::ptr::without_provenance::<u8>(0x1000);
         // SAFETY: never read by this process.
         let nowhere = unsafe { std::slice::from_raw_parts(pointer, 16) };

@@ -1,11 +1,11 @@
-//! What is left when the system has no more memory.
+//! A reserve for when the system has no more memory.
 //!
-//! Rust ends the process when a small allocation fails: a `Vec` that grows, a `Box`, a map. A host shall live on, so the
-//! C library's allocator is [`Reserve`]: it passes everything on to another one, and when that has nothing it takes from a
-//! few megabytes of its own, which cost nothing until then. What is being done goes on with that as far as the next place
-//! that may fail ([`check`]), and ends there with `NoMemory`; what it had made is dropped, and the reserve is whole again.
+//! Rust ends the process when a small allocation fails: a `Vec` that grows, a `Box`, a map. A host must survive that, so the C
+//! library's allocator is [`Reserve`]. It passes calls on to another allocator. When that one fails, it takes from a few
+//! megabytes of its own, which cost nothing until then. The call under way continues with them to the next place that may fail
+//! ([`check`]), and ends there with `NoMemory`. What it had made is dropped, and the reserve is whole again.
 //!
-//! Large buffers do not come from it: they may fail where they are asked for ([`fallible`]).
+//! Large buffers do not come from it: their allocation may fail ([`fallible`]).
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::{Cell, UnsafeCell};
@@ -15,15 +15,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 
 use crate::error::{Error, Result};
 
-/// Bytes of the reserve; few where Miri looks at each search through its units.
+/// Bytes of the reserve; fewer under Miri, which interprets each search through its units.
 const N_BYTES: usize = if cfg!(miri) { 1 << 18 } else { 32 << 20 };
 /// Bytes that are handed out together, and their alignment.
 const UNIT: usize = 64;
 const N_UNITS: usize = N_BYTES / UNIT;
-/// Units that one word of the table tells of.
+/// Units that one word of the table covers.
 const PER_WORD: usize = u64::BITS as usize;
 
-/// How often a reserve was drawn upon in this process.
+/// How many times a reserve was drawn upon in this process.
 static DRAWN: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
@@ -45,7 +45,7 @@ pub fn mark() -> Mark {
     Mark(DRAWN.load(SeqCst))
 }
 
-/// `NoMemory` when the reserve had to be drawn upon since `mark`, by whatever thread: there is no memory, then.
+/// `NoMemory` when any thread had to draw upon the reserve since `mark`: then there is no memory.
 pub fn check(mark: Mark) -> Result<()> {
     match mark.0 == DRAWN.load(SeqCst) {
         true => Ok(()),
@@ -53,7 +53,7 @@ pub fn check(mark: Mark) -> Result<()> {
     }
 }
 
-/// Runs `allocate`, whose caller can do with a failure: nothing is taken from the reserve for it.
+/// Runs `allocate`, whose caller handles a failure: it takes nothing from the reserve.
 pub fn fallible<T>(allocate: impl FnOnce() -> T) -> T {
     let before = MAY_FAIL.replace(true);
     let result = allocate();
@@ -61,20 +61,20 @@ pub fn fallible<T>(allocate: impl FnOnce() -> T) -> T {
     result
 }
 
-/// `NoMemory` when the system has not `n_bytes` more: what is about to be done with `what` will need so many in pieces of which
-/// each may be more than the reserve has, and none of which may fail. Little is not looked for: the reserve has that.
+/// `NoMemory` when the system has not `n_bytes` more. The coming work on `what` allocates that much in pieces that must not fail,
+/// and any of which may exceed the reserve. Small amounts are not checked: the reserve covers them.
 pub fn expect_room(n_bytes: usize, what: &str) -> Result<()> {
     if n_bytes <= N_BYTES / 4 {
         return Ok(());
     }
-    let room = fallible(|| Vec::<u8>::new().try_reserve_exact(n_bytes));
-    room.map_err(|_| {
+    let outcome = fallible(|| Vec::<u8>::new().try_reserve_exact(n_bytes));
+    outcome.map_err(|_| {
         Error::NoMemory(format!("the system has no more memory: {what} would need about {n_bytes} bytes"))
     })
 }
 
-/// An empty list with room for `n` elements, of which nothing comes from the reserve; `NoMemory` that names `what`.
-pub fn room_for<T>(n: usize, what: &str) -> Result<Vec<T>> {
+/// An empty list with capacity for `n` elements, without drawing upon the reserve; `NoMemory` names `what`.
+pub fn with_capacity<T>(n: usize, what: &str) -> Result<Vec<T>> {
     let mut list = Vec::new();
     let size = size_of::<T>();
     fallible(|| list.try_reserve_exact(n))
@@ -84,14 +84,14 @@ pub fn room_for<T>(n: usize, what: &str) -> Result<Vec<T>> {
 
 /// A list of `n` times `value`, likewise.
 pub fn filled<T: Clone>(value: T, n: usize, what: &str) -> Result<Vec<T>> {
-    let mut list = room_for(n, what)?;
+    let mut list = with_capacity(n, what)?;
     list.resize(n, value);
     Ok(list)
 }
 
 /// A copy of a list, likewise.
 pub fn copied<T: Copy>(list: &[T], what: &str) -> Result<Vec<T>> {
-    let mut copy = room_for(list.len(), what)?;
+    let mut copy = with_capacity(list.len(), what)?;
     copy.extend_from_slice(list);
     Ok(copy)
 }
@@ -106,16 +106,16 @@ pub fn copied_text(text: &str, what: &str) -> Result<String> {
     Ok(copy)
 }
 
-/// A list of what `elements` gives, `n` at most, likewise; the first error that there is among them.
+/// A list of the elements of an iterator, `n` at most, likewise; or the first error among them.
 pub fn collected<T>(n: usize, what: &str, elements: impl Iterator<Item = Result<T>>) -> Result<Vec<T>> {
-    let mut list = room_for(n, what)?;
+    let mut list = with_capacity(n, what)?;
     for element in elements.take(n) {
         list.push(element?);
     }
     Ok(list)
 }
 
-/// Appends to a list, which grows likewise.
+/// Appends to a list, whose growth is checked likewise.
 pub fn append<T>(list: &mut Vec<T>, element: T, what: &str) -> Result<()> {
     if list.len() == list.capacity() {
         let (n, size) = (list.len(), size_of::<T>());
@@ -127,7 +127,7 @@ pub fn append<T>(list: &mut Vec<T>, element: T, what: &str) -> Result<()> {
     Ok(())
 }
 
-/// An allocator that has some memory left when `inner` has none. For the allocator of a process, or of a library:
+/// An allocator with a reserve for when `inner` fails. For the allocator of a process, or of a library:
 ///
 /// ```
 /// use std::alloc::System;
@@ -137,13 +137,13 @@ pub fn append<T>(list: &mut Vec<T>, element: T, what: &str) -> Result<()> {
 /// ```
 pub struct Reserve<A> {
     inner: A,
-    /// Held by whoever looks at `taken`.
+    /// Held while a thread reads or changes `taken`.
     lock: AtomicBool,
     /// A bit for each unit that is taken.
     taken: [AtomicU64; N_UNITS / PER_WORD],
     /// Where the next search begins: the first word that may have a free unit.
     first: AtomicUsize,
-    /// Untouched, and so no memory of the system's, until it is needed.
+    /// Untouched, so no memory of the system, until it is needed.
     units: UnsafeCell<MaybeUninit<Units>>,
 }
 
@@ -154,7 +154,7 @@ struct Units([u8; N_BYTES]);
 unsafe impl<A: Sync> Sync for Reserve<A> {}
 
 impl<A> Reserve<A> {
-    /// One over `inner`.
+    /// A reserve over `inner`.
     pub const fn new(inner: A) -> Reserve<A> {
         Reserve {
             inner,
@@ -184,8 +184,8 @@ impl<A> Reserve<A> {
         self.taken[unit / PER_WORD].load(Relaxed) >> (unit % PER_WORD) & 1 == 0
     }
 
-    /// Turns the bits of some units. The lock is held.
-    fn turn(&self, units: std::ops::Range<usize>) {
+    /// Flips the bits of some units. The lock is held.
+    fn flip(&self, units: std::ops::Range<usize>) {
         for unit in units {
             self.taken[unit / PER_WORD].fetch_xor(1 << (unit % PER_WORD), SeqCst);
         }
@@ -224,7 +224,7 @@ impl<A> Reserve<A> {
             return ptr::null_mut();
         }
         let (n, step) = (layout.size().div_ceil(UNIT), layout.align().div_ceil(UNIT));
-        let found = self.locked(|| self.find(n, step).inspect(|&at| self.turn(at..at + n)));
+        let found = self.locked(|| self.find(n, step).inspect(|&at| self.flip(at..at + n)));
         match found {
             None => ptr::null_mut(),
             Some(at) => {
@@ -237,14 +237,14 @@ impl<A> Reserve<A> {
     /// Takes back the block that begins with `unit`.
     fn give_back(&self, unit: usize, size: usize) {
         self.locked(|| {
-            self.turn(unit..unit + size.div_ceil(UNIT));
+            self.flip(unit..unit + size.div_ceil(UNIT));
             self.first.fetch_min(unit / PER_WORD, Relaxed);
         });
     }
 }
 
-// SAFETY: a block is either one of `inner`, of which the calls are passed on, or some units that nobody else has, at a
-// multiple of their alignment; which of the two its address says. Nothing here unwinds.
+// SAFETY: a block is either one of `inner`, to which its calls are passed on, or some units that nobody else has, at a multiple
+// of their alignment; its address says which of the two. Nothing here unwinds.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Reserve<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise is the one that this call asks for.
@@ -306,7 +306,7 @@ mod tests {
 
     use super::*;
 
-    /// Has nothing.
+    /// Always fails.
     struct Empty;
 
     // SAFETY: it never gives a block.
@@ -327,9 +327,9 @@ mod tests {
     }
 
     #[test]
-    fn room_for_much_is_looked_for() {
+    fn memory_for_much_is_looked_for() {
         assert!(expect_room(0, "nothing").is_ok() && expect_room(16 << 20, "some").is_ok());
-        // The two gigabytes that 32 bits allow at once there may be.
+        // A 32-bit machine may have the two gigabytes that one allocation can ask for there.
         if usize::BITS == 64 {
             let error =
                 expect_room(isize::MAX as usize - 4096, "a text").expect_err("no machine has as much");
@@ -340,7 +340,7 @@ mod tests {
 
     #[test]
     fn lists_that_no_memory_has_are_refused_by_name() {
-        let error = room_for::<u64>(usize::MAX, "the numbers").expect_err("no machine has as many");
+        let error = with_capacity::<u64>(usize::MAX, "the numbers").expect_err("no machine has as many");
         assert!(matches!(&error, Error::NoMemory(m) if m.contains("the numbers")), "{error}");
         assert_eq!(filled(7, 3, "sevens"), Ok(vec![7; 3]));
         let mut list = Vec::new();

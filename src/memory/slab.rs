@@ -1,6 +1,6 @@
-//! Memory of the system's that the small buffers of a [`Memory`](super::Memory) share, so that what a context takes is the system's again when the
-//! context is gone. The allocator of the C library would keep it: what it has given back to itself in between of what is still in
-//! use, and, once a large block was freed, up to 64 MB at a time and for each thread.
+//! System memory that the small buffers of a [`Memory`](super::Memory) share, so that a context's memory goes back to the system
+//! when the context is gone. The allocator of the C library would keep it: freed blocks between others in use, and, once a large
+//! block was freed, up to 64 MB at a time and for each thread.
 
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
@@ -9,10 +9,10 @@ use memmap2::MmapMut;
 
 /// Bytes of a slab: address space, and memory only as far as it is used.
 const SLAB_BYTES: usize = 512 << 10;
-/// From how many bytes on a buffer has a mapping of its own.
+/// A buffer of at least this many bytes has a mapping of its own.
 pub(super) const MAPPED_BYTES: usize = SLAB_BYTES / 4;
 
-/// Some pages, which go back to the system with the last buffer in them.
+/// Some pages, which go back to the system when their last buffer is freed.
 pub(super) struct Slab {
     start: NonNull<u8>,
     _map: MmapMut,
@@ -23,13 +23,13 @@ unsafe impl Send for Slab {}
 // SAFETY: as above; nothing is done through `&self`.
 unsafe impl Sync for Slab {}
 
-/// The slab that has room left, and how many of its bytes are taken.
+/// The slab that has free bytes left, and how many of its bytes are taken.
 #[derive(Default)]
 pub(super) struct Slabs(Mutex<Option<(Arc<Slab>, usize)>>);
 
 impl Slabs {
-    /// `size` zeros that nobody had before, at a multiple of `align`, and what they are part of. `None` where the system has no such
-    /// thing, has nothing left, or another thread asks at this moment (perhaps one that `fork` left behind).
+    /// `size` untouched zeros at a multiple of `align`, and their slab. `None` where the system has no such mappings, has no
+    /// memory left, or another thread is in this call (perhaps one that does not exist after `fork`).
     pub(super) fn take(&self, size: usize, align: usize) -> Option<(Arc<Slab>, NonNull<u8>)> {
         if size > SLAB_BYTES {
             return None;
@@ -74,7 +74,7 @@ mod tests {
         }
         let (first, last) = (Arc::downgrade(&parts[0].0), Arc::downgrade(&parts[7].0));
         drop(parts);
-        assert_eq!((first.strong_count(), last.strong_count()), (0, 1), "the last has room left");
+        assert_eq!((first.strong_count(), last.strong_count()), (0, 1), "the last has space left");
         drop(slabs);
         assert_eq!(last.strong_count(), 0);
     }

@@ -23,7 +23,7 @@ pub struct Zeroed<T: Pod> {
     data: NonNull<T>,
     len: usize,
     block: Block,
-    /// What was paid for it.
+    /// What was charged for it.
     _charge: Option<Charge>,
 }
 
@@ -33,15 +33,15 @@ enum Block {
     Empty,
     /// Memory of the allocator.
     Heap(NonNull<u8>, Layout),
-    /// A part of pages of the system's.
+    /// A part of a slab.
     Shared(#[expect(dead_code, reason = "it is kept")] Arc<Slab>),
-    /// Pages of the system's.
+    /// Pages from the system.
     #[cfg_attr(
         not(target_os = "linux"),
         allow(dead_code, reason = "it is kept, and only Linux is asked for large pages")
     )]
     Mapped(MmapMut),
-    /// The host's, so many bytes.
+    /// A block of the host's allocator, and its bytes.
     Hosts(Arc<dyn Allocator>, NonNull<u8>, usize),
 }
 
@@ -51,7 +51,7 @@ unsafe impl<T: Pod + Send> Send for Zeroed<T> {}
 unsafe impl<T: Pod + Sync> Sync for Zeroed<T> {}
 
 impl<T: Pod> Zeroed<T> {
-    /// `len` zeros paid from `memory`, or an error that names `what` and its size.
+    /// `len` zeros charged to `memory`, or an error that names `what` and its size.
     pub(super) fn new(memory: &Memory, len: usize, what: &str) -> Result<Zeroed<T>> {
         let too_much = || {
             let size = std::mem::size_of::<T>();
@@ -69,8 +69,8 @@ impl<T: Pod> Zeroed<T> {
         Ok(Zeroed { data: aligned(start), len, block, _charge: charge })
     }
 
-    /// Asks the system for large pages, which are faster to take and to walk through: for large arrays that are filled
-    /// from the front, since such a page is taken as soon as one byte of it is touched. A hint, on Linux only.
+    /// Asks the system for large pages, which are faster to allocate and to read through. For large arrays that are filled from
+    /// the front, since touching one byte allocates a whole page. A hint, on Linux only.
     pub fn prefer_large_pages(&mut self) {
         #[cfg(target_os = "linux")]
         if let Block::Mapped(map) = &self.block {
@@ -78,11 +78,11 @@ impl<T: Pod> Zeroed<T> {
         }
     }
 
-    /// Keeps the array in memory, whatever else the system is short of, until it is dropped. Small arrays, which
-    /// share their pages, and those that the host gave are let be.
+    /// Locks the array into memory until it is dropped. Small arrays, which share their pages, and those of the host's allocator
+    /// are left as they are.
     ///
     /// # Errors
-    /// The system's, which lets a process lock so much only; where it cannot do that at all, `Unsupported`.
+    /// The system's, which limits what a process locks; where it cannot lock memory at all, `Unsupported`.
     pub fn lock(&self) -> std::io::Result<()> {
         match &self.block {
             #[cfg(unix)]
@@ -95,7 +95,7 @@ impl<T: Pod> Zeroed<T> {
         }
     }
 
-    /// Room for `len` elements and for moving the first to a multiple of [`ALIGN`]. The layout itself asks for no more
+    /// The layout of `len` elements and of space for moving the first to a multiple of [`ALIGN`]. The layout asks for no more
     /// than the element's alignment: for larger ones allocators write the zeros instead of taking fresh pages.
     fn layout(len: usize) -> Option<Layout> {
         let size = len.checked_mul(std::mem::size_of::<T>())?.checked_add(ALIGN)?;
@@ -112,8 +112,8 @@ impl<T: Pod> Default for Zeroed<T> {
 }
 
 impl Block {
-    /// Zeros for `layout`, whose size is not 0, and where they begin, if there are any left. `InvalidArgument` when the host
-    /// gives some at an odd address.
+    /// Zeros for `layout`, whose size is not 0, and where they begin, if there is memory. `InvalidArgument` when the host's
+    /// allocator returns an odd address.
     fn new(layout: Layout, memory: &Memory) -> Result<Option<(Block, NonNull<u8>)>> {
         let size = layout.size();
         if let Some(allocator) = memory.allocator() {
@@ -126,8 +126,8 @@ impl Block {
                 ))),
             };
         }
-        // From the system and not from the allocator, which would write the zeros itself where it reuses memory, and keep what
-        // is freed. Where the system has no such thing, the allocator has memory all the same.
+        // From the system and not from the allocator, which would write zeros where it reuses memory, and would keep freed
+        // memory. Where the system has no such call, the allocator is used.
         if size < MAPPED_BYTES
             && let Some(slabs) = memory.slabs()
             && let Some((slab, start)) = slabs.take(size, ALIGN)
@@ -190,7 +190,7 @@ mod tests {
         for len in [0, 1, 7, 100_000, MAPPED_BYTES] {
             let mut z = Memory::default().zeroed::<f16>(len, "a test").expect("memory");
             assert!(len == 0 || (z.as_ptr() as usize).is_multiple_of(ALIGN));
-            // Miri would take an hour for all of them.
+            // All elements would take Miri an hour.
             let looked_at = || (0..len).step_by(if cfg!(miri) { 4093 } else { 1 }).chain(len.checked_sub(1));
             assert!(z.len() == len && looked_at().all(|i| z[i].to_bits() == 0));
             if !cfg!(miri) {
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_gives_odd_addresses_is_told() {
+    fn a_host_that_gives_odd_addresses_is_refused() {
         let options = crate::memory::MemoryOptions { allocator: Some(Arc::new(Odd)), ..Default::default() };
         let error = Memory::new(options).zeroed::<u8>(100, "a test").err().expect("a refusal");
         assert!(matches!(&error, Error::InvalidArgument(m) if m.contains("no multiple of 64")), "{error}");

@@ -1,4 +1,4 @@
-//! Looks at every number of a model before it is used.
+//! Checks every number of a model before it is used.
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -9,13 +9,13 @@ use crate::gguf::{Gguf, TensorInfo};
 use crate::quant::Format;
 use crate::threads::{self, ThreadPool};
 
-/// Elements that a task looks at; whole numbers of all formats' blocks.
+/// Elements of a task; a multiple of the block length of every format.
 const TASK_LEN: usize = 1 << 15;
-/// Tasks between two looks at what may end the check.
+/// Tasks between two checks for cancelling.
 const BATCH: usize = 256;
 
-/// Refuses a file with a number that is not finite. Tensors of formats that Ember does not know are passed over: binding one
-/// is refused. `step` is called now and then, and its error ends the check.
+/// Refuses a file with a number that is not finite. Tensors of formats that Ember does not know are skipped: binding one fails.
+/// `step` is called now and then, and its error ends the check.
 pub(super) fn check_tensors(gguf: &Gguf, progress: &Progress, step: &dyn Fn() -> Result<()>) -> Result<()> {
     let mut pool = ThreadPool::new(threads::default_threads(None), None)?;
     let known = |t: &TensorInfo| Format::from_tensor_type(t.ty).is_some();

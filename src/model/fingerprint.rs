@@ -1,4 +1,4 @@
-//! What a model is known by.
+//! The fingerprint of a model.
 #![forbid(unsafe_code)]
 
 use std::fmt::{self, Write as _};
@@ -12,8 +12,8 @@ use crate::gguf::{Array, Value};
 /// Bytes of a tensor that go into the fingerprint, from its beginning and from its end.
 const SAMPLE_BYTES: usize = 1024;
 
-/// A number by which a model is told from others: of its keys, but for the tokenizer's, and of the names,
-/// shapes and some bytes of its tensors. The errors are those of [`FileBytes::read_at`](crate::gguf::FileBytes::read_at).
+/// A hash that distinguishes a model from others. It covers its keys, without the tokenizer's, and the names, shapes and some
+/// bytes of its tensors. The errors are those of [`FileBytes::read_at`](crate::gguf::FileBytes::read_at).
 pub(super) fn fingerprint(model: &LoadedModel) -> Result<u128> {
     let (mut hash, mut sample) = (TextHash(Xxh3::new()), [0; SAMPLE_BYTES]);
     let gguf = model.gguf();
@@ -38,8 +38,8 @@ pub(super) fn fingerprint(model: &LoadedModel) -> Result<u128> {
     Ok(hash.0.digest128())
 }
 
-/// From how many elements on an array's bytes are hashed, and not what they read like, which takes a hundred times as long. No known
-/// model has a longer one but for its vocabulary.
+/// An array of at least this many elements is hashed by its bytes and not by its text, which takes a hundred times as long. No
+/// known model has a longer one, except for its vocabulary.
 const LONG: usize = 1 << 16;
 /// The same for the texts of an array, in bytes.
 const LONG_TEXT: usize = 1 << 20;
@@ -53,7 +53,7 @@ fn is_long(array: &Array) -> bool {
         }
 }
 
-/// Hashes texts while they are written, so that none, however long, is in memory whole.
+/// Hashes texts while they are written, so that no long text is in memory as a whole.
 struct TextHash(Xxh3);
 
 impl TextHash {

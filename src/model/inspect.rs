@@ -1,11 +1,11 @@
-//! What the header of a model says, as JSON.
+//! The header of a model as JSON.
 #![forbid(unsafe_code)]
 
 use std::path::Path;
 
 use crate::error::{Error, Result};
 
-/// A JSON object on the model at `path`: what kind it is, how large, all its keys, and whether it can be loaded.
+/// A JSON object about the model at `path`: what kind it is, how large, all its keys, and whether it can be loaded.
 ///
 /// Errors: those of reading the header; `Unsupported` in a build without JSON.
 #[cfg(not(any(feature = "chat", feature = "hf")))]
@@ -35,13 +35,13 @@ mod with_json {
     /// So are strings up to this length, in bytes: chat templates have some ten thousand.
     const SHORT_TEXT: usize = 1 << 16;
 
-    /// A JSON object on the model at `path`: what kind it is, how large, all its keys, and whether it can be loaded.
+    /// A JSON object about the model at `path`: what kind it is, how large, all its keys, and whether it can be loaded.
     ///
     /// Errors: those of reading the header.
     pub fn inspect(path: &Path) -> Result<String> {
         let gguf = load::header(path)?;
         let n_bytes = gguf.metadata().iter().fold(0, |n: usize, (key, value)| {
-            n.saturating_add(ROOM_PER_BYTE * key.len()).saturating_add(room(value))
+            n.saturating_add(MEMORY_PER_BYTE * key.len()).saturating_add(memory_of(value))
         });
         expect_room(n_bytes, "a description of so many keys").map_err(|e| e.within(gguf.name()))?;
         let mut object = header(&gguf);
@@ -64,35 +64,35 @@ mod with_json {
             .map_err(|e| Error::Internal(format!("JSON that cannot be written: {e}")))
     }
 
-    /// Bytes of memory that describing may take for each byte of a text: its copy, as JSON up to six bytes for each, and that
-    /// once more while the JSON grows.
-    const ROOM_PER_BYTE: usize = 24;
-    /// The same for what is no text.
-    const ROOM_PER_VALUE: usize = 128;
+    /// Bytes of memory that describing may take for each byte of a text: its copy, up to six bytes of JSON, and as much again
+    /// while the JSON grows.
+    const MEMORY_PER_BYTE: usize = 24;
+    /// The same for other values.
+    const MEMORY_PER_VALUE: usize = 128;
 
     /// Bytes of memory that describing a value may take.
-    fn room(value: &Value) -> usize {
+    fn memory_of(value: &Value) -> usize {
         match value {
-            Value::String(s) => room_of_text(s.as_bytes().len()),
-            Value::Array(array) => room_of_array(array),
-            _ => ROOM_PER_VALUE,
+            Value::String(s) => memory_of_text(s.as_bytes().len()),
+            Value::Array(array) => memory_of_array(array),
+            _ => MEMORY_PER_VALUE,
         }
     }
 
-    fn room_of_array(array: &Array) -> usize {
+    fn memory_of_array(array: &Array) -> usize {
         match array {
-            array if array.len() > SHORT => ROOM_PER_VALUE,
-            Array::String(list) => list.iter().map(|s| room_of_text(s.len())).sum(),
-            Array::Array(lists) => lists.iter().map(room_of_array).sum(),
-            _ => ROOM_PER_VALUE * SHORT,
+            array if array.len() > SHORT => MEMORY_PER_VALUE,
+            Array::String(list) => list.iter().map(|s| memory_of_text(s.len())).sum(),
+            Array::Array(lists) => lists.iter().map(memory_of_array).sum(),
+            _ => MEMORY_PER_VALUE * SHORT,
         }
     }
 
-    fn room_of_text(n_bytes: usize) -> usize {
-        ROOM_PER_VALUE + if n_bytes <= SHORT_TEXT { ROOM_PER_BYTE * n_bytes } else { 0 }
+    fn memory_of_text(n_bytes: usize) -> usize {
+        MEMORY_PER_VALUE + if n_bytes <= SHORT_TEXT { MEMORY_PER_BYTE * n_bytes } else { 0 }
     }
 
-    /// What a folder has in files of its own.
+    /// The keys of a folder from its own files.
     #[cfg(feature = "hf")]
     fn look_beside(path: &Path, object: &mut Map<String, Json>) {
         let (tokenizer, template) = crate::hf::look_beside(path);

@@ -1,4 +1,4 @@
-//! Loading a model: what a caller may choose, and the steps.
+//! Loading a model: the options, and the steps.
 #![forbid(unsafe_code)]
 
 use std::cell::{Cell, RefCell};
@@ -26,33 +26,33 @@ use crate::tokenizer::Tokenizer;
 #[cfg(feature = "hf")]
 use crate::tokenizer::TokenizerFiles;
 
-/// How to load a model.
+/// The options of loading.
 #[derive(Debug, Clone)]
 pub struct LoadOptions {
-    /// Map the files (the default) instead of reading them into memory. A mapped file must not be changed or shortened
-    /// while the model lives: the operating system may then end the process on the next access, but for matrices that were packed,
-    /// which are not looked at again, and rows of tables, which are read each time and end calls with `Io`. Mapped files stay open.
+    /// Map the files (the default) instead of reading them into memory. A mapped file must not be changed or shortened while the
+    /// model lives: the operating system may end the process on the next access. Packed matrices are safe, since they are not
+    /// read again. So are rows of tables, which are read each time and end calls with `Io`. Mapped files stay open.
     pub use_mmap: bool,
     /// Use no instruction set above this one; `None`: the best that the machine can run. A name in the environment variable
     /// [`ISA_VARIABLE`](crate::kernels::ISA_VARIABLE) lowers the level of every model.
     pub isa: Option<Isa>,
-    /// Which matrices are packed for the machine's vector instructions. Packing takes loading as long as copying them
-    /// does and as much memory as they have in the file, which takes none of its own when it is mapped; a file that was
-    /// read, or came as bytes, keeps it, so that the model then takes twice its size. What is not packed lies in the
-    /// mapping, is shared by all processes that map the file and is packed anew, a few rows at a time, whenever it is multiplied.
+    /// Which matrices are packed for the machine's vector instructions. Packing takes as long as copying the matrices, and as
+    /// much memory as they have in the file. A mapped file takes no memory of its own. A file that was read, or came as bytes,
+    /// keeps its memory, so the model then takes twice its size. Unpacked matrices lie in the mapping, which all processes share,
+    /// and are packed anew, a few rows at a time, for each product.
     pub pack: Pack,
-    /// Ends the loading early, with `Cancelled`: looked at for every tensor, every half megabyte that is packed and every
-    /// few thousand tokens and merges of the vocabulary.
+    /// Ends the loading early, with `Cancelled`: checked for every tensor, every half megabyte that is packed and every few
+    /// thousand tokens and merges of the vocabulary.
     pub cancel: Option<CancelToken>,
-    /// Keep the weights in memory, whatever else the system is short of.
+    /// Lock the weights into memory.
     pub lock: bool,
-    /// Look at every number of every tensor and refuse a file in which one is not finite.
+    /// Check every number of every tensor and refuse a file in which one is not finite.
     pub check_tensors: bool,
     /// Keys that are set as if the file had these values.
     pub metadata: Vec<(Box<str>, Value)>,
-    /// Where the large buffers of the model and of its contexts come from, and how many bytes they may have together.
+    /// The source of large buffers of the model and of its contexts, and how many bytes they may have together.
     pub memory: MemoryOptions,
-    /// Told now and then how far the loading is.
+    /// Called now and then with the progress of loading.
     pub progress: Option<ProgressCallback>,
 }
 
@@ -72,8 +72,8 @@ impl Default for LoadOptions {
     }
 }
 
-/// Called on the loading thread with the share that is done, from 0 to 1 and never less than before; false ends the
-/// loading with `Cancelled`.
+/// Called on the loading thread with the share that is done, from 0 to 1, never less than before; false ends the loading with
+/// `Cancelled`.
 #[derive(Clone)]
 pub struct ProgressCallback(pub Arc<dyn Fn(f32) -> bool + Send + Sync>);
 
@@ -83,7 +83,7 @@ impl fmt::Debug for ProgressCallback {
     }
 }
 
-/// What loading makes.
+/// The results of loading.
 pub(super) struct Parts {
     pub gguf: Arc<Gguf>,
     pub tokenizer: Option<Tokenizer>,
@@ -94,11 +94,11 @@ pub(super) struct Parts {
     pub memory: Memory,
 }
 
-/// Where a model comes from.
+/// The source of a model.
 pub(super) enum Origin<'a> {
     /// A GGUF file or a Hugging Face folder.
     Path(&'a Path),
-    /// So many bytes of an open file from an offset on; `None`: up to its end.
+    /// A range of an open file: the offset and the number of bytes; `None`: up to its end.
     File(&'a str, File, u64, Option<u64>),
     /// Bytes, to be copied.
     Bytes(&'a str, &'a [u8]),
@@ -107,7 +107,7 @@ pub(super) enum Origin<'a> {
 }
 
 impl Origin<'_> {
-    /// What error sentences begin with.
+    /// The name that error sentences begin with.
     fn name(&self) -> String {
         match self {
             Origin::Path(path) => path.display().to_string(),
@@ -124,9 +124,9 @@ pub(super) struct Load<'a> {
     memory: Memory,
     /// When it began.
     mark: Mark,
-    /// Set when the progress callback wants no more.
+    /// Set when the progress callback ends the loading.
     stop: CancelToken,
-    /// Of how many phases; which one; how far it is; and the most that was reported.
+    /// The number of phases; the current one; its progress; and the largest progress that was reported.
     n_phases: usize,
     phase: Cell<usize>,
     progress: RefCell<Progress>,
@@ -207,7 +207,7 @@ impl<'a> Load<'a> {
         self.build(gguf, tokenizer)
     }
 
-    /// Builds the tokenizer on the caller's thread, since that may log, while others bind and pack the weights.
+    /// Builds the tokenizer on the caller's thread, since that may log, while other threads bind and pack the weights.
     fn build(
         &self,
         mut gguf: Gguf,
@@ -237,7 +237,7 @@ impl<'a> Load<'a> {
             memory: self.memory.clone(),
         };
         let file = Arc::clone(&gguf);
-        // What ends the loading here reaches the packing by the token.
+        // The error that ends the loading here reaches the packing by the token.
         let tick = || drop(self.step());
         let tick: Option<&dyn Fn()> = self.options.progress.as_ref().map(|_| &tick as &dyn Fn());
         let (tokenizer, threaded) = threads::both(|| tokenizer(&gguf), move || binding.run(&file), tick);
@@ -255,11 +255,11 @@ impl<'a> Load<'a> {
         self.progress.replace(Progress::default());
     }
 
-    /// Tells how far it is; whether it goes on.
+    /// Reports the progress; returns whether loading goes on.
     fn step(&self) -> Result<()> {
         reserve::check(self.mark)?;
         let within = self.progress.borrow().share();
-        // All is done only when nothing can fail any more.
+        // Reports 1 only when nothing can fail any more.
         self.report(((self.phase.get() as f32 + within) / self.n_phases as f32).min(0.999))
     }
 
@@ -274,7 +274,7 @@ impl<'a> Load<'a> {
     }
 }
 
-/// What binds the weights; all cores pack them.
+/// The backend that binds the weights; all cores pack them.
 struct Binding {
     kernels: &'static Kernels,
     pack: Pack,
@@ -297,8 +297,9 @@ fn has_tokenizer(gguf: &Gguf) -> Result<bool> {
     Ok(!matches!(gguf.metadata().str("tokenizer.ggml.model")?, None | Some("none" | "no_vocab")))
 }
 
-/// The weights at `path` bound to memory that is only counted, with what reading and copying would take; no tokenizer, though
-/// the keys of a GGUF file's and the small files beside a folder's are looked at. The files are mapped, and little of them is read.
+/// The weights at `path` bound to memory that is only counted, with the bytes that reading and copying would take. There is no
+/// tokenizer, though its keys in a GGUF file and the small files of a folder are checked. The files are mapped, and little of
+/// them is read.
 pub(super) fn measure(path: &Path, options: &LoadOptions) -> Result<Parts> {
     let options = LoadOptions {
         check_tensors: false,
@@ -334,7 +335,7 @@ pub(super) fn measure(path: &Path, options: &LoadOptions) -> Result<Parts> {
     Ok(Parts { gguf, tokenizer: None, kernels, threaded, head: None, dense: None, memory: counting })
 }
 
-/// Refuses a folder whose small files end the loading of its tokenizer.
+/// Refuses a folder whose small files would fail the loading of its tokenizer.
 #[cfg(feature = "hf")]
 fn check_beside(path: &Path) -> Result<()> {
     let beside = hf::beside(path)?;
@@ -350,7 +351,7 @@ fn check_beside(path: &Path) -> Result<()> {
     }
 }
 
-/// The keys and the directory of the file or folder at `path`; what it would take is only counted.
+/// The keys and the directory of the file or folder at `path`; its memory is only counted.
 pub(super) fn header(path: &Path) -> Result<Gguf> {
     open(path, true, &Reading { memory: &counting(), ..Reading::default() })
 }

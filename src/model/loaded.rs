@@ -29,18 +29,18 @@ pub struct LoadedModel {
     tokenizer: Option<Arc<Tokenizer>>,
     head: Option<TextHead>,
     dense: Option<Dense>,
-    /// What the weights are packed for; contexts compute with the same.
+    /// The kernels that the weights are packed for; contexts compute with the same.
     kernels: &'static Kernels,
     threaded: Arc<dyn Model<ThreadedBackend>>,
-    /// The same for other backends, each an `Arc<dyn Model<B>>`, and what paid for its weights.
+    /// The weights for other backends, each an `Arc<dyn Model<B>>`, and the memory charged for them.
     others: Mutex<Vec<(Box<dyn Any + Send + Sync>, Memory)>>,
     memory: Memory,
-    /// What `memory` paid for the weights of `threaded`.
+    /// The bytes of `memory` charged for the weights of `threaded`.
     weights_memory: u64,
     load_time: Duration,
     /// Computed when it is first asked for.
     fingerprint: OnceLock<u128>,
-    /// Made when it is first asked for, and what `memory` paid for it.
+    /// Made when it is first asked for, and its charge to `memory`.
     vocabulary: OnceLock<(Arc<Vocabulary>, Charge)>,
 }
 
@@ -71,8 +71,8 @@ impl LoadedModel {
         LoadedModel::load(Origin::Bytes(name, bytes), options)
     }
 
-    /// Loads GGUF bytes that stay as they are until `owner` is dropped, which happens when nothing uses them any more. They
-    /// are copied where their address is no multiple of 4.
+    /// Loads GGUF bytes that stay as they are until `owner` is dropped, which happens when nothing uses them any more. They are
+    /// copied where their address is no multiple of 4.
     pub fn from_borrowed(
         bytes: &'static [u8],
         owner: Arc<dyn Any + Send + Sync>,
@@ -87,7 +87,7 @@ impl LoadedModel {
         let model = LoadedModel::new(Load::new(options).run(origin)?, begin);
         let info = model.info();
         if let Some(n) = model.tokenizer.as_ref().map(|t| t.n_vocab()).filter(|&n| n > info.n_vocab) {
-            // Some tokenizers know tokens of a larger sibling (Gemma 3's know that of images). Decoding one is refused.
+            // Some tokenizers have tokens of a larger sibling (Gemma 3's have those of images). Decoding one is refused.
             log::warn!(
                 "{}: the tokenizer has {n} tokens, the model {} embeddings",
                 model.name(),
@@ -106,8 +106,8 @@ impl LoadedModel {
         Ok(model)
     }
 
-    /// What [`LoadedModel::open`] would make, without weights: its memory only counts. Contexts over it cannot be used, but
-    /// tell how much memory they would take.
+    /// As [`LoadedModel::open`], without weights: its memory only counts. Contexts over it cannot be used, but say how much
+    /// memory they would take.
     pub fn measured(path: &Path, options: &LoadOptions) -> Result<LoadedModel> {
         Ok(LoadedModel::new(load::measure(path, options)?, Instant::now()))
     }
@@ -151,7 +151,7 @@ impl LoadedModel {
         self.shared_tokenizer().map(Arc::as_ref)
     }
 
-    /// As [`LoadedModel::tokenizer`], for those that outlive the model.
+    /// As [`LoadedModel::tokenizer`], for owners that outlive the model.
     pub fn shared_tokenizer(&self) -> Result<&Arc<Tokenizer>> {
         self.tokenizer.as_ref().ok_or_else(|| {
             Error::Unsupported(format!(
@@ -161,7 +161,7 @@ impl LoadedModel {
         })
     }
 
-    /// The tokens as constraints need them. They are arranged when they are first asked for, which takes some hundred
+    /// The tokens in the form that constraints need. It is computed when it is first asked for, which takes some hundred
     /// milliseconds for large vocabularies, and counted in [`LoadedModel::memory`].
     ///
     /// Errors: `Unsupported` for a file without a tokenizer, for one without a token that ends a text, and without the feature
@@ -172,7 +172,7 @@ impl LoadedModel {
             let vocabulary = Vocabulary::new(self.shared_tokenizer()?).map_err(|e| e.within(self.name()))?;
             let charge =
                 self.memory.charge(vocabulary.size() as u64, "the tokens arranged for constraints")?;
-            // What there was only the reserve for must not stay.
+            // A vocabulary that needed the reserve must not stay.
             reserve::check(mark)?;
             let _ = self.vocabulary.set((Arc::new(vocabulary), charge));
         }
@@ -185,7 +185,7 @@ impl LoadedModel {
     /// The tokenizer, to encode a text of `n_bytes`. `NoMemory` when the system has too little for that.
     pub fn tokenizer_for(&self, n_bytes: usize) -> Result<&Tokenizer> {
         let tokenizer = self.tokenizer()?;
-        expect_room(n_bytes.saturating_mul(tokenizer.room_per_byte()), "tokenizing a text of this length")?;
+        expect_room(n_bytes.saturating_mul(tokenizer.memory_per_byte()), "tokenizing a text of this length")?;
         Ok(tokenizer)
     }
 
@@ -202,7 +202,7 @@ impl LoadedModel {
         self.head.as_ref()
     }
 
-    /// The layers behind the pooling, if the model has any.
+    /// The layers after the pooling, if the model has any.
     pub fn dense(&self) -> Option<&Dense> {
         self.dense.as_ref()
     }

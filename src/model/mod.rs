@@ -1,4 +1,4 @@
-//! A model file opened, checked and bound once, and shared by its contexts; and what a caller may choose about that.
+//! A model file opened, checked and bound once, and shared by its contexts; and the options of loading.
 #![forbid(unsafe_code)]
 
 mod chat_template;

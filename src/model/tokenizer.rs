@@ -1,4 +1,4 @@
-//! A tokenizer without a model: from a GGUF file, whose tensors are not looked at, or from a `tokenizer.json`.
+//! A tokenizer without a model: from a GGUF file, whose tensors are not read, or from a `tokenizer.json`.
 #![forbid(unsafe_code)]
 
 use std::path::Path;
@@ -11,11 +11,11 @@ use crate::tokenizer::Tokenizer;
 #[cfg(feature = "hf")]
 use crate::tokenizer::TokenizerFiles;
 
-/// What `GGUF` files begin with.
+/// The first bytes of GGUF files.
 const MAGIC: &[u8] = b"GGUF";
 
-/// The tokenizer at `path`: a GGUF file, one that holds a vocabulary alone included; a folder with a `tokenizer.json` and what is
-/// beside it; or a file with such JSON, which is taken alone if it has another name.
+/// The tokenizer at `path`: a GGUF file, also one with a vocabulary alone; a folder with a `tokenizer.json` and the files beside
+/// it; or a file with such JSON, which is read alone if it has another name.
 ///
 /// # Errors
 /// `Io`, `Format`, `Unsupported`, `NoMemory`; every sentence begins with the path.
@@ -86,7 +86,7 @@ mod off {
 #[cfg(not(feature = "hf"))]
 use off::{folder, json, json_alone};
 
-/// A folder's tokenizer of what was read.
+/// A folder's tokenizer from the bytes that were read.
 ///
 /// # Errors
 /// As [`Tokenizer::from_files_under`].

@@ -1,6 +1,6 @@
-//! Alternating updates (Baykal et al. 2023, arXiv:2301.13310) as Gemma 3n has them: the residual stream is several vectors wide, of
-//! which a layer computes with one, and all are predicted before it and corrected behind it. Beside attention lies a layer of low
-//! rank (LAuReL, Menghani et al. 2024, arXiv:2411.07501).
+//! Alternating updates (Baykal et al. 2023, arXiv:2301.13310) as in Gemma 3n: the residual stream is several vectors wide. A
+//! layer computes with one of them; all are predicted before it and corrected after it. Beside attention lies a layer of low rank
+//! (LAuReL, Menghani et al. 2024, arXiv:2411.07501).
 #![forbid(unsafe_code)]
 
 use super::linear::Linear;
@@ -12,16 +12,16 @@ use crate::backend::{Backend, Columns, Factors, Mix, RowChange};
 /// The least mean square that a stream's length is divided by.
 const LEAST: f32 = 1e-5;
 
-/// The streams, and what makes them of the embedding and one vector of them in the end.
+/// The streams, and the layers that make them from the embedding and merge them at the end.
 pub struct AltUp<B: Backend> {
-    /// Of the embedding, to all streams but the first, `[n_embd, n_embd]` each.
+    /// From the embedding to all streams but the first, `[n_embd, n_embd]` each.
     pub spread: Vec<Linear<B>>,
-    /// Of all streams but the first, `[n_embd, n_embd]` each.
+    /// From all streams but the first, `[n_embd, n_embd]` each.
     pub gather: Vec<Linear<B>>,
 }
 
 impl<B: Backend> AltUp<B> {
-    /// Fills the streams from `ws.x`, each as long as it.
+    /// Fills the streams from `ws.x`; each has its length.
     pub fn spread(&self, backend: &mut B, ws: &mut Workspace<B>, n: usize) {
         let (n_embd, n_all) = (ws.shape.n_embd, (1 + self.spread.len()) * ws.shape.n_embd);
         let [streams, _] = &mut ws.streams;
@@ -38,7 +38,7 @@ impl<B: Backend> AltUp<B> {
         }
     }
 
-    /// Makes `ws.x` the mean of the streams, each as long as the first.
+    /// Sets `ws.x` to the mean of the streams, each as long as the first.
     pub fn gather(&self, backend: &mut B, ws: &mut Workspace<B>, n: usize) {
         let n_embd = ws.shape.n_embd;
         let n_cols = ((1 + self.gather.len()) * n_embd, n_embd);
@@ -70,34 +70,34 @@ fn take<B: Backend>(backend: &mut B, ws: &mut Workspace<B>, of: usize, i: usize,
     });
 }
 
-/// What a layer has of it. `n_streams` vectors make the stream.
+/// The parameters of a layer. `n_streams` vectors make the stream.
 pub struct AltUpLayer<B: Backend> {
-    /// Which of the streams the layer computes with.
+    /// The stream that the layer computes with.
     pub active: usize,
-    /// Before the router.
+    /// Norm before the router.
     pub router_norm: NormLayer<B>,
     /// `[n_streams, n_embd]`.
     pub router: Linear<B>,
-    /// Of the router's result: what each stream gets of each, `[n_streams * n_streams, n_streams]`.
+    /// From the router's result: the share of each stream in each, `[n_streams * n_streams, n_streams]`.
     pub predict: Linear<B>,
-    /// Of the router's result: what each stream gets of what the layer made, `[n_streams, n_streams]`; with ones as its bias.
+    /// From the router's result: the share of the layer's output in each stream, `[n_streams, n_streams]`; with ones as its bias.
     pub correct: Linear<B>,
-    /// Gain of what the per-layer embedding gates, `[n_embd]`.
+    /// Gain of the input of the per-layer embedding's gate, `[n_embd]`.
     pub gain: Option<B::Weight>,
     /// `[rank, n_embd]`.
     pub laurel_left: Linear<B>,
     /// `[n_embd, rank]`.
     pub laurel_right: Linear<B>,
-    /// Of what that gives.
+    /// Norm of that layer's output.
     pub laurel_norm: NormLayer<B>,
     /// The per-layer embedding.
     pub input: PerLayerInput<B>,
-    /// What all streams but the first get of what the per-layer embedding gives, `[n_streams]`.
+    /// The shares of the per-layer embedding's output in all streams but the first, `[n_streams]`.
     pub shares: Vec<f32>,
 }
 
 impl<B: Backend> AltUpLayer<B> {
-    /// Predicts the streams and makes `ws.x` the one that the layer computes with, and `ws.norm` its norm by `norm`.
+    /// Predicts the streams, sets `ws.x` to the one that the layer computes with, and `ws.norm` to its norm by `norm`.
     pub fn begin(&self, norm: Option<&NormLayer<B>>, backend: &mut B, ws: &mut Workspace<B>, n: usize) {
         let (n_streams, n_embd) = (ws.shape.n_streams, ws.shape.n_embd);
         take(backend, ws, 0, self.active, n);
@@ -131,7 +131,7 @@ impl<B: Backend> AltUpLayer<B> {
         backend.scale(&mut ws.x, std::f32::consts::FRAC_1_SQRT_2, len);
     }
 
-    /// Corrects the streams by what the layer made, `ws.x`, and adds what the per-layer embedding gives.
+    /// Corrects the streams by the layer's output, `ws.x`, and adds the output of the per-layer embedding.
     pub fn end(&self, backend: &mut B, ws: &mut Workspace<B>, n: usize) {
         let (n_streams, n_embd) = (ws.shape.n_streams, ws.shape.n_embd);
         self.route(&self.correct, backend, ws, n);
@@ -153,7 +153,7 @@ impl<B: Backend> AltUpLayer<B> {
         ws.streams.swap(0, 1);
     }
 
-    /// Makes `ws.up` what `of` makes of the router's result for `ws.x`.
+    /// Sets `ws.up` to `of` applied to the router's result for `ws.x`.
     fn route(&self, of: &Linear<B>, backend: &mut B, ws: &mut Workspace<B>, n: usize) {
         self.router_norm.forward(backend, &ws.x, None, n, &mut ws.norm);
         self.router.forward(backend, &ws.norm, n, &mut ws.gate);

@@ -7,7 +7,7 @@ use super::workspace::Workspace;
 use super::{Batch, Cache, KvMoves, KvPlace, Shift, Source};
 use crate::backend::{
     Activation, Attention, Backend, Columns, DistanceBias, Growth, HeadDims, KvAppend, KvHeads, KvRows, Rope,
-    Sees, Turn,
+    Rotation, Sees,
 };
 use crate::kernels::RopeStyle;
 
@@ -16,11 +16,11 @@ use crate::kernels::RopeStyle;
 pub struct RopeParams {
     /// Angle per position of each rotated pair.
     pub inv_freq: Vec<f32>,
-    /// Factor on what was rotated; 1 but for YaRN and LongRoPE.
+    /// Factor on rotated elements; 1 except for YaRN and LongRoPE.
     pub magnitude: f32,
     /// Which elements form a pair.
     pub style: RopeStyle,
-    /// What takes the place of `inv_freq` in contexts of more than so many positions (LongRoPE).
+    /// Replaces `inv_freq` in contexts of more than this many positions (LongRoPE).
     pub long: Option<(usize, Vec<f32>)>,
 }
 
@@ -35,19 +35,19 @@ impl RopeParams {
 }
 
 /// Cosines and sines by which keys are re-rotated when their tokens move.
-pub struct TurnBack {
+pub struct BackRotation {
     cos: Vec<f32>,
     sin: Vec<f32>,
     style: RopeStyle,
 }
 
-impl TurnBack {
-    /// The rotation that makes of a key at some position the same key `by` positions earlier, in a context of `n_ctx`
-    /// positions. The key's length is not touched: [`RopeParams::magnitude`] is in it already.
-    fn new(rope: &RopeParams, by: usize, n_ctx: usize) -> TurnBack {
+impl BackRotation {
+    /// The rotation that moves a key `by` positions earlier, in a context of `n_ctx` positions. The key's length stays: it
+    /// already includes [`RopeParams::magnitude`].
+    fn new(rope: &RopeParams, by: usize, n_ctx: usize) -> BackRotation {
         let angles = rope.inv_freq(n_ctx).iter().map(|&f| libm::sincos(by as f64 * f64::from(f)));
         let (sin, cos) = angles.map(|(sin, cos)| (-sin as f32, cos as f32)).unzip();
-        TurnBack { cos, sin, style: rope.style }
+        BackRotation { cos, sin, style: rope.style }
     }
 }
 
@@ -60,9 +60,9 @@ pub struct AttentionParams {
     pub n_head_kv: usize,
     /// Length of a head.
     pub head_dim: usize,
-    /// Length of a head's value, where it is another.
+    /// Length of a head's value, where it differs.
     pub v_dim: Option<usize>,
-    /// Where a value begins in its key, where it is a part of that.
+    /// Where a value begins in its key, where it is a part of the key.
     pub v_at: Option<usize>,
     /// `None` for learned positions and layers without any.
     pub rope: Option<RopeParams>,
@@ -72,9 +72,10 @@ pub struct AttentionParams {
     pub sees: Sees,
     /// Whether a token sees only those before it.
     pub causal: bool,
-    /// A token sees only its last `window` positions, its own included, and where it is not causal as many from its own on.
+    /// A token sees only its last `window` positions, its own included. Where attention is not causal, it sees as many from its
+    /// own on.
     pub window: Option<usize>,
-    /// Whether it sees only those of its own stretch of `window` positions instead.
+    /// Whether it sees only the positions of its own stretch of `window` positions instead.
     pub chunked: bool,
     /// How scores grow with a token's position.
     pub growth: Option<Growth>,
@@ -88,40 +89,40 @@ impl AttentionParams {
         HeadDims { k: self.head_dim, v: self.v_dim.unwrap_or(self.head_dim), v_at: self.v_at }
     }
 
-    /// What such a layer keeps.
+    /// The keys and values that such a layer stores.
     pub fn kv_heads(&self) -> KvHeads {
         KvHeads { n: self.n_head_kv, dims: self.dims() }
     }
 
-    /// How the keys of these layers are turned by `shift`; `None` where they know no positions.
-    pub fn turn_back(&self, shift: &Shift<'_>) -> Option<TurnBack> {
-        self.rope.as_ref().map(|rope| TurnBack::new(rope, shift.by, shift.n_ctx))
+    /// How `shift` re-rotates the keys of these layers; `None` where they have no rotary positions.
+    pub fn back_rotation(&self, shift: &Shift<'_>) -> Option<BackRotation> {
+        self.rope.as_ref().map(|rope| BackRotation::new(rope, shift.by, shift.n_ctx))
     }
 }
 
-/// Moves keys and values of the layer at `place`, the keys turned by `turn`.
+/// Moves keys and values of the layer at `place`, the keys rotated by `rotation`.
 pub fn shift<B: Backend>(
     backend: &mut B,
     cache: &mut Cache<B>,
     place: KvPlace,
     shift: &Shift<'_>,
-    turn: Option<&TurnBack>,
+    rotation: Option<&BackRotation>,
 ) {
-    let turn = turn.map(|t| Turn { cos: &t.cos, sin: &t.sin, style: t.style });
+    let rotation = rotation.map(|t| Rotation { cos: &t.cos, sin: &t.sin, style: t.style });
     let KvMoves { from, to } = &shift.groups[place.group];
     let (kv, layer) = (&mut cache.kv[place.group], place.layer);
-    backend.kv_append(KvAppend { kv, layer, rows: KvRows::Moved { from, to, turn } });
+    backend.kv_append(KvAppend { kv, layer, rows: KvRows::Moved { from, to, rotation } });
 }
 
-/// Where a layer's keys and values come from.
+/// The source of a layer's keys and values.
 pub enum KvSource<B: Backend> {
     /// Its own.
     Own {
         /// `[n_head_kv * head_dim, n_embd]`.
         k: Linear<B>,
-        /// `[n_head_kv * head_dim, n_embd]`; `None`: what keys are before their norm.
+        /// `[n_head_kv * head_dim, n_embd]`; `None`: values are the keys before their norm.
         v: Option<Linear<B>>,
-        /// Of each head's value.
+        /// Norm of each head's value.
         v_norm: Option<NormLayer<B>>,
     },
     /// Those of an earlier layer, by its number.
@@ -138,27 +139,27 @@ pub struct SelfAttention<B: Backend> {
     pub output: Linear<B>,
     /// Norms of queries and of keys.
     pub qk_norm: Option<QkNorm<B>>,
-    /// What is added to scores by how far the key is.
+    /// Added to the scores, by the distance of the key.
     pub bias: Option<DistanceBias<B::Weight>>,
-    /// For each query head a score that takes its part of the softmax and gives no value, `[n_head]`.
+    /// For each query head a score that enters the softmax and has no value, `[n_head]`.
     pub sinks: Option<B::Weight>,
-    /// Whether each head's query is followed by a gate, whose sigmoid is multiplied with what the head gives.
+    /// Whether each head's query is followed by a gate, whose sigmoid multiplies the head's output.
     pub gated: bool,
-    /// A gate of each head, whose sigmoid is multiplied with what the head gives, `[n_head, n_embd]`.
+    /// A gate of each head, whose sigmoid multiplies the head's output, `[n_head, n_embd]`.
     pub head_gate: Option<Linear<B>>,
-    /// Norm of what all heads of a token give.
+    /// Norm of the output of all heads of a token.
     pub sub_norm: Option<NormLayer<B>>,
 }
 
-/// Norms of queries and keys: over each head (Dehghani et al. 2023), or over all heads of a token at once.
+/// Norms of queries and keys: over each head (Dehghani et al. 2023), or over all heads of a token together.
 pub struct QkNorm<B: Backend> {
-    /// Of queries.
+    /// Norm of queries.
     pub q: NormLayer<B>,
-    /// Of keys, where the layer has its own.
+    /// Norm of keys, where the layer has its own.
     pub k: Option<NormLayer<B>>,
     /// Whether a row of the norm is one head and not all of a token.
     pub per_head: bool,
-    /// Whether they come behind the rotation.
+    /// Whether they come after the rotation.
     pub after_rope: bool,
 }
 
@@ -171,7 +172,7 @@ impl<B: Backend> SelfAttention<B> {
         }
     }
 
-    /// `ws.proj = attention(input)`, appending the batch's keys and values to the cache at `place` on the way, if they are its own.
+    /// `ws.proj = attention(input)`. Appends the batch's keys and values to the cache at `place`, if the layer has its own.
     #[allow(clippy::too_many_arguments, reason = "they are the parts of a forward pass, and all are needed")]
     pub fn forward(
         &self,
@@ -262,7 +263,7 @@ impl<B: Backend> SelfAttention<B> {
             std::mem::swap(&mut ws.q, &mut ws.attn);
         }
         if let Some(gate) = &self.head_gate {
-            // Queries are used up: there is room for a number for each head.
+            // Queries are used up: their buffer takes a number for each head.
             gate.forward(backend, input.of(&ws.norm, &ws.x), n, &mut ws.q);
             backend.sigmoid_gate(&mut ws.attn, &ws.q, n_heads, params.dims().v);
         }

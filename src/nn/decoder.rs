@@ -1,6 +1,6 @@
-//! The decoder-only transformer that most architectures are a variation of: an embedding, layers of attention and
-//! feed-forward around a residual stream, and a head. What varies is a field; an architecture's file fills the
-//! fields and so says all that is particular to it.
+//! The decoder-only transformer that most architectures are a variation of: an embedding, layers of attention and feed-forward
+//! around a residual stream, and a head. Variations are fields. An architecture's file fills the fields and so has all that is
+//! particular to the architecture.
 #![forbid(unsafe_code)]
 
 use super::altup::{AltUp, AltUpLayer};
@@ -27,19 +27,19 @@ pub struct Decoder<B: Backend> {
     pub embd_scale: Option<f32>,
     /// Per-layer embeddings.
     pub per_layer: Option<PerLayerEmbd<B>>,
-    /// The residual stream is several vectors.
+    /// The residual stream of several vectors.
     pub altup: Option<AltUp<B>>,
     /// The kinds of attention that layers choose from.
     pub attention: Vec<AttentionParams>,
     /// The layers, first to last.
     pub layers: Vec<DecoderLayer<B>>,
-    /// Factor on what attention and feed-forward add to the residual stream.
+    /// Factor on the outputs of attention and feed-forward before they are added to the residual stream.
     pub residual_scale: Option<f32>,
     /// Final norm and projection.
     pub head: Head<B>,
 }
 
-/// What the feed-forward block of a layer reads.
+/// The input of the feed-forward block of a layer.
 pub enum FfnInput<B: Backend> {
     /// The norm of the residual stream after attention was added: the usual order.
     Norm(NormLayer<B>),
@@ -47,45 +47,46 @@ pub enum FfnInput<B: Backend> {
     Residual,
     /// The norm of the layer's input: attention and feed-forward run side by side.
     ParallelNorm(NormLayer<B>),
-    /// What attention reads too, side by side with it.
+    /// The input of attention, side by side with it.
     Shared,
 }
 
 /// One layer.
 pub struct DecoderLayer<B: Backend> {
-    /// Before the mixer; without one it reads the residual stream, or what the layer before reads, if that says so.
+    /// Norm before the mixer. Without one the mixer reads the residual stream, or the input of the layer before, if that layer
+    /// says so.
     pub attn_norm: Option<NormLayer<B>>,
-    /// What mixes the tokens: attention, as a rule.
+    /// The mixer of tokens: usually attention.
     pub mixer: Mixer<B>,
-    /// On what the mixer gives, before it is added.
+    /// Norm of the mixer's output, before it is added.
     pub post_attn_norm: Option<NormLayer<B>>,
-    /// What feed-forward reads.
+    /// The input of feed-forward.
     pub ffn_input: FfnInput<B>,
     /// Feed-forward.
     pub ffn: Mlp<B>,
-    /// On what feed-forward gives, before it is added.
+    /// Norm of feed-forward's output, before it is added.
     pub post_ffn_norm: Option<NormLayer<B>>,
-    /// What there is beyond that.
+    /// Further parts of the layer.
     pub extra: Option<Extra<B>>,
-    /// Whether the layer behind it reads what it reads, side by side with it: the two are one layer of the model.
+    /// Whether the next layer reads the same input, side by side with it: the two are one layer of the model.
     pub beside: bool,
 }
 
-/// What a layer has beyond a mixer and feed-forward.
+/// The parts of a layer beyond a mixer and feed-forward.
 pub enum Extra<B: Backend> {
-    /// Something at its end.
+    /// Operations at its end.
     End {
-        /// What the layer makes of its per-layer embedding.
+        /// The layer's use of its per-layer embedding.
         input: Option<PerLayerInput<B>>,
         /// Factor on the residual stream.
         scale: f32,
     },
-    /// It computes with one vector of several that make the residual stream.
+    /// The layer computes with one of several vectors that make the residual stream.
     AltUp(Box<AltUpLayer<B>>),
 }
 
 impl<B: Backend> Extra<B> {
-    /// What comes at the end of the layer.
+    /// Does the operations at the end of the layer.
     fn end(&self, backend: &mut B, ws: &mut Workspace<B>, n: usize) {
         let len = n * ws.shape.n_embd;
         match self {
@@ -127,8 +128,8 @@ impl<B: Backend> Decoder<B> {
         self.head.forward(&self.token_embd, backend, ws, batch, out)
     }
 
-    /// Runs a batch through `layers`, which keep `keeps`: what they give is `ws.x`. Errors: `Cancelled` by the batch's `watch`; `Io` as
-    /// [`Backend::embed`].
+    /// Runs a batch through `layers`, which keep `keeps`; the result is `ws.x`. Errors: `Cancelled` by the batch's `watch`; `Io`
+    /// as [`Backend::embed`].
     pub fn run(
         &self,
         (layers, keeps): (&[DecoderLayer<B>], &[Keeps]),
@@ -226,7 +227,7 @@ impl<B: Backend> Decoder<B> {
         Ok(())
     }
 
-    /// The window of each group of layers, and what each layer keeps of a sequence. There is one group at least.
+    /// The window of each group of layers, and what each layer keeps of a sequence. There is at least one group.
     pub fn keeps(&self) -> (Vec<Option<usize>>, Vec<Keeps>) {
         let (mut groups, mut keeps) = (Vec::<(Option<usize>, usize)>::new(), Vec::<Keeps>::new());
         let mut n_recurrent = 0;
@@ -263,18 +264,18 @@ impl<B: Backend> Decoder<B> {
         (if windows.is_empty() { vec![None] } else { windows }, keeps)
     }
 
-    /// Width of what recurrences that unlearn work in besides.
+    /// Width of the further buffers of recurrences that unlearn.
     pub fn time_mix_width(&self) -> usize {
         self.layers.iter().map(|layer| layer.mixer.time_mix_width()).max().unwrap_or(0)
     }
 
-    /// The widest of each of [`Mixer::width`].
+    /// The largest of each of [`Mixer::width`].
     pub fn mix_width(&self) -> (usize, usize) {
         let widths = self.layers.iter().map(|layer| layer.mixer.width());
         widths.fold((0, 0), |(a, b), (c, d)| (a.max(c), b.max(d)))
     }
 
-    /// The widest of the buffers of latent attention, and its heads.
+    /// The largest width of the buffers of latent attention, and its heads.
     pub fn latent_width(&self) -> (usize, usize) {
         let shapes = self.layers.iter().filter_map(|layer| match &layer.mixer {
             Mixer::Latent { block, .. } => Some(block.shape),
@@ -306,19 +307,19 @@ impl<B: Backend> Decoder<B> {
         widths.fold((0, 0, 0), |a, b| (a.0.max(b.0), a.1.max(b.1), a.2.max(b.2)))
     }
 
-    /// In contexts of more positions than these keys are rotated by other frequencies (LongRoPE).
+    /// In contexts of more positions than this, keys are rotated by other frequencies (LongRoPE).
     pub fn n_ctx_short(&self) -> Option<usize> {
         self.attention.iter().find_map(|params| Some(params.rope.as_ref()?.long.as_ref()?.0))
     }
 
-    /// Moves keys and values of all layers, each kind's turned by its own frequencies.
+    /// Moves keys and values of all layers, each kind's rotated by its own frequencies.
     pub fn shift(&self, keeps: &[Keeps], backend: &mut B, cache: &mut Cache<B>, shift: &Shift<'_>) {
-        let turns: Vec<_> = self.attention.iter().map(|params| params.turn_back(shift)).collect();
+        let rotations: Vec<_> = self.attention.iter().map(|params| params.back_rotation(shift)).collect();
         for (layer, keeps) in self.layers.iter().zip(keeps) {
             if let Mixer::Attention { kind, .. } | Mixer::Latent { kind, .. } = layer.mixer
                 && let Keeps::Kv(_, place) = *keeps
             {
-                attention::shift(backend, cache, place, shift, turns[kind].as_ref());
+                attention::shift(backend, cache, place, shift, rotations[kind].as_ref());
             }
         }
     }

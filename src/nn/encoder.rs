@@ -1,5 +1,5 @@
-//! The encoder of BERT (Devlin et al. 2019) and its successors: every token of a text sees the whole text, and norms
-//! come after the residual sums. What varies is a field, as in the [`decoder`](super::decoder).
+//! The encoder of BERT (Devlin et al. 2019) and its successors: every token of a text sees the whole text, and norms come after
+//! the residual sums. Variations are fields, as in the [`decoder`](super::decoder).
 #![forbid(unsafe_code)]
 
 use super::attention::{AttentionParams, SelfAttention};
@@ -10,7 +10,7 @@ use super::{Batch, Cache, KvPlace, Source};
 use crate::backend::{Backend, Embed};
 use crate::error::Result;
 
-/// Where the keys and values of all layers are: those of a layer are of no use behind it.
+/// The place of the keys and values of all layers: a layer's are not needed after it.
 pub const ENCODER_KV: KvPlace = KvPlace { group: 0, layer: 0 };
 
 /// An encoder bound to its weights.
@@ -19,11 +19,11 @@ pub struct Encoder<B: Backend> {
     pub token_embd: B::Weight,
     /// Learned positions, `[n_ctx_train, n_embd]`.
     pub position_embd: Option<B::Weight>,
-    /// What each token gets for being of a text that is alone, or the first of a pair, `[n_embd]`.
+    /// Added to each token of a single text, or of the first of a pair, `[n_embd]`.
     pub token_type: Option<B::Weight>,
-    /// The same for the first and the second of a pair, `[types, n_embd]`, where there are two at least.
+    /// The same for the first and the second of a pair, `[types, n_embd]`, where there are at least two.
     pub token_types: Option<B::Weight>,
-    /// Of the sum of the embeddings.
+    /// Norm of the sum of the embeddings.
     pub embd_norm: NormLayer<B>,
     /// The attention of all layers; not causal.
     pub attention: AttentionParams,
@@ -35,22 +35,22 @@ pub struct Encoder<B: Backend> {
 pub struct EncoderLayer<B: Backend> {
     /// Attention.
     pub attn: SelfAttention<B>,
-    /// Of the sum of attention and its input.
+    /// Norm of the sum of attention and its input.
     pub attn_norm: NormLayer<B>,
-    /// Of the sum of that and the layer's input.
+    /// Norm of the sum of that and the layer's input.
     pub second_norm: Option<NormLayer<B>>,
     /// Feed-forward.
     pub ffn: Mlp<B>,
-    /// Added to what that gives.
+    /// Added to the output of feed-forward.
     pub ffn_bias: Option<B::Weight>,
-    /// Of the sum of feed-forward and its input.
+    /// Norm of the sum of feed-forward and its input.
     pub ffn_norm: NormLayer<B>,
 }
 
 impl<B: Backend> Encoder<B> {
-    /// Runs a batch of whole texts, each one run of it, and writes the hidden states of its outputs,
-    /// `[outputs, n_embd]`. A layer's keys and values are used within the layer only, so all share the first store.
-    /// Errors: `Cancelled` by the batch's `watch`; `Io` as [`Backend::embed`].
+    /// Runs a batch of whole texts, each one run of it, and writes the hidden states of its outputs, `[outputs, n_embd]`. A
+    /// layer's keys and values are used within the layer only, so all layers share the first store. Errors: `Cancelled` by the
+    /// batch's `watch`; `Io` as [`Backend::embed`].
     pub fn forward(
         &self,
         backend: &mut B,

@@ -1,4 +1,4 @@
-//! The gated delta net of Qwen3-Next (Yang et al. 2024, arXiv:2412.06464): a linear recurrence in each head, behind a short
+//! The gated delta net of Qwen3-Next (Yang et al. 2024, arXiv:2412.06464): a linear recurrence in each head, after a short
 //! convolution of queries, keys and values, with an output gate.
 #![forbid(unsafe_code)]
 
@@ -46,7 +46,7 @@ impl DeltaShape {
 pub enum TwoOf<B: Backend> {
     /// Each by itself.
     Apart(Linear<B>, Linear<B>),
-    /// One matrix, in which what belongs to a query head is together: of each its part of the first, then that of the second.
+    /// One matrix, ordered by query head: for each its part of the first, then that of the second.
     ByHead(Linear<B>),
 }
 
@@ -62,7 +62,7 @@ pub struct GatedDelta<B: Backend> {
     pub step_bias: B::Weight,
     /// Logarithm of the decay per time, below 0, `[n_head]`.
     pub a: B::Weight,
-    /// Of what a head reads.
+    /// Norm of a head's output.
     pub norm: NormLayer<B>,
     /// `[n_embd, n_head * v_dim]`.
     pub output: Linear<B>,

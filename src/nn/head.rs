@@ -1,4 +1,4 @@
-//! The output head: final norm and vocabulary projection of the rows that asked.
+//! The output head: final norm and vocabulary projection of the requested rows.
 #![forbid(unsafe_code)]
 
 use super::Batch;
@@ -9,7 +9,7 @@ use crate::backend::NO_COLUMN;
 use crate::backend::{Backend, Product};
 use crate::error::Result;
 
-/// What a forward pass gives for each row of [`Batch::outputs`].
+/// The output of a forward pass for each row of [`Batch::outputs`].
 pub enum Output<'a> {
     /// `[outputs, n_vocab]`.
     Logits(&'a mut [f32]),
@@ -17,16 +17,16 @@ pub enum Output<'a> {
     Best(&'a mut [u32]),
     /// The last hidden state after the final norm, `[outputs, n_embd]`.
     Hidden(&'a mut [f32]),
-    /// Logits that are looked at once and not kept.
+    /// Logits that are read one time and not kept.
     Each {
-        /// Where a row's logits lie for as long as they are looked at, `[n_vocab]`.
+        /// Buffer for one row's logits, `[n_vocab]`.
         row: &'a mut [f32],
         /// Gets a row of the batch and its logits.
         look: &'a mut dyn FnMut(usize, &[f32]),
     },
 }
 
-/// Final norm, projection and what some models do to logits.
+/// Final norm, projection and some models' operations on logits.
 pub struct Head<B: Backend> {
     /// The final norm.
     pub norm: NormLayer<B>,
@@ -58,16 +58,16 @@ impl<B: Backend> Head<B> {
             return Ok(());
         }
         let (n_out, n_vocab) = (ws.n_out, ws.shape.n_vocab);
-        for (turn, rows) in outputs.chunks(n_out).enumerate() {
+        for (chunk, rows) in outputs.chunks(n_out).enumerate() {
             batch.watch.check()?;
             self.logits(token_embd, backend, ws, rows);
             match &mut out {
                 Output::Logits(out) => {
-                    let at = turn * n_out * n_vocab;
+                    let at = chunk * n_out * n_vocab;
                     backend.read(&ws.logits, 0, &mut out[at..at + rows.len() * n_vocab]);
                 }
                 Output::Best(best) => {
-                    backend.arg_max(&ws.logits, n_vocab, &mut best[turn * n_out..][..rows.len()]);
+                    backend.arg_max(&ws.logits, n_vocab, &mut best[chunk * n_out..][..rows.len()]);
                 }
                 Output::Each { row, look } => {
                     for (i, &of) in rows.iter().enumerate() {
@@ -81,7 +81,7 @@ impl<B: Backend> Head<B> {
         Ok(())
     }
 
-    /// Computes one turn: `ws.logits` of `rows` of `ws.x`.
+    /// Computes one chunk: `ws.logits` of `rows` of `ws.x`.
     fn logits(&self, token_embd: &B::Weight, backend: &mut B, ws: &mut Workspace<B>, rows: &[u32]) {
         let (n, n_vocab) = (rows.len(), ws.shape.n_vocab);
         self.norm.forward(backend, &ws.x, Some(rows), n, &mut ws.norm);

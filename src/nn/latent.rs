@@ -1,6 +1,6 @@
-//! Multi-head latent attention (DeepSeek-AI 2024, arXiv:2405.04434), absorbed: all heads read one key of a token, its latent vector
-//! behind a part that is rotated, and one value, the latent vector itself. What would make keys and values of each head of it is
-//! multiplied with queries and with what attention gives instead.
+//! Multi-head latent attention (DeepSeek-AI 2024, arXiv:2405.04434), absorbed: all heads read one key of a token, a rotated part
+//! followed by its latent vector, and one value, the latent vector itself. The matrices that would make keys and values of each
+//! head are multiplied with the queries and with the output of attention instead.
 #![forbid(unsafe_code)]
 
 use super::attention::AttentionParams;
@@ -15,27 +15,27 @@ use crate::backend::{Attention, Backend, Columns, KvAppend, KvRows, MoeMatmul, R
 pub struct LatentShape {
     /// Heads.
     pub n_head: usize,
-    /// Part of a head's query that is not rotated.
+    /// Length of the part of a head's query that is not rotated.
     pub nope_dim: usize,
-    /// Part that is.
+    /// Length of the rotated part.
     pub rope_dim: usize,
     /// Length of the latent vector.
     pub latent_dim: usize,
     /// Length of a head's value.
     pub v_dim: usize,
-    /// Length of what queries are made of; 0: they are made of the input.
+    /// Length of the latent vector of queries; 0: queries are made from the input.
     pub q_latent_dim: usize,
 }
 
 impl LatentShape {
-    /// The widest of the buffers it works in.
+    /// The largest width of its buffers.
     pub fn width(&self) -> usize {
         let head = (self.nope_dim + self.rope_dim).max(self.latent_dim).max(self.v_dim);
         (self.n_head * head).max(self.latent_dim + self.rope_dim).max(self.q_latent_dim)
     }
 }
 
-/// What makes queries.
+/// The projection to queries.
 pub enum Queries<B: Backend> {
     /// One projection, `[n_head * (nope_dim + rope_dim), n_embd]`.
     Direct(Linear<B>),
@@ -52,26 +52,26 @@ pub enum Queries<B: Backend> {
 
 /// Latent attention bound to its weights.
 pub struct Latent<B: Backend> {
-    /// Of each head the part that is not rotated, then the part that is.
+    /// For each head the part that is not rotated, then the rotated part.
     pub queries: Queries<B>,
-    /// Latent vector, then the part of the key that is rotated, `[latent_dim + rope_dim, n_embd]`.
+    /// Latent vector, then the rotated part of the key, `[latent_dim + rope_dim, n_embd]`.
     pub kv: Linear<B>,
-    /// Of the latent vector.
+    /// Norm of the latent vector.
     pub norm: NormLayer<B>,
-    /// What keys of heads are made with, the other way round: of each head `[latent_dim, nope_dim]`.
+    /// The matrices of the heads' keys, transposed: for each head `[latent_dim, nope_dim]`.
     pub k: B::Weight,
-    /// What values of heads are made with: of each head `[v_dim, latent_dim]`.
+    /// The matrices of the heads' values: for each head `[v_dim, latent_dim]`.
     pub v: B::Weight,
     /// `[n_embd, n_head * v_dim]`.
     pub output: Linear<B>,
-    /// The number of each head, and 1: which matrix a row is multiplied with.
+    /// The number of each head, and 1: the matrix that a row is multiplied with.
     pub heads: Vec<f32>,
     /// Sizes.
     pub shape: LatentShape,
 }
 
 impl<B: Backend> Latent<B> {
-    /// `ws.proj = latent(input)`, appending the batch's keys and values to the cache at `place` on the way.
+    /// `ws.proj = latent(input)`. Appends the batch's keys and values to the cache at `place`.
     #[allow(clippy::too_many_arguments, reason = "they are the parts of a forward pass, and all are needed")]
     pub fn forward(
         &self,
@@ -147,7 +147,7 @@ impl<B: Backend> Latent<B> {
         self.output.forward(backend, b, n, &mut ws.proj);
     }
 
-    /// Each row of a head times the head's matrix of `weight`.
+    /// Multiplies each row of a head with the head's matrix of `weight`.
     fn by_heads(
         &self,
         backend: &mut B,

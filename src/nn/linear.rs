@@ -25,7 +25,7 @@ impl<B: Backend> Linear<B> {
         Self::finish(self.scale, self.bias.as_ref(), backend, n, out);
     }
 
-    /// Applies several layers to the same `x`, whose preparation (quantization, say) they share.
+    /// Applies several layers to the same `x`, which is prepared (quantized, say) one time.
     pub fn forward_many<const N: usize>(
         layers: [(&Linear<B>, &mut B::Buffer); N],
         backend: &mut B,
@@ -40,7 +40,7 @@ impl<B: Backend> Linear<B> {
         }
     }
 
-    /// What comes after the product.
+    /// Applies what follows the product.
     fn finish(
         scale: Option<(f32, usize)>,
         bias: Option<&B::Weight>,

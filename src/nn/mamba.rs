@@ -1,5 +1,5 @@
-//! The mixer of Mamba (Gu and Dao 2023, arXiv:2312.00752): a linear recurrence in each channel, behind a short convolution, which learns,
-//! reads and forgets as the convolved values say, and an output gate.
+//! The mixer of Mamba (Gu and Dao 2023, arXiv:2312.00752): a linear recurrence in each channel, after a short convolution, with
+//! an output gate. What it learns, reads and forgets depends on the convolved values.
 #![forbid(unsafe_code)]
 
 use super::linear::Linear;
@@ -15,14 +15,14 @@ pub struct SelectiveShape {
     pub n_channels: usize,
     /// Length of a channel's state.
     pub state_len: usize,
-    /// Length of the vector that time steps are made of.
+    /// Length of the vector that time steps are computed from.
     pub rank: usize,
     /// Tokens that the convolution sees.
     pub conv_len: usize,
 }
 
 impl SelectiveShape {
-    /// Values of a token, what it learns by and what it reads with.
+    /// Values of a token, its key and its query.
     pub fn row_len(&self) -> usize {
         self.n_channels + 2 * self.state_len
     }
@@ -33,13 +33,13 @@ impl SelectiveShape {
     }
 }
 
-/// Norms behind the projection of the convolved values.
+/// Norms after the projection of the convolved values.
 pub struct SelectiveNorms<B: Backend> {
-    /// Of the vector that time steps are made of, `[rank]`.
+    /// Norm of the vector that time steps are computed from, `[rank]`.
     pub step: NormLayer<B>,
-    /// Of what is learnt by, `[state_len]`.
+    /// Norm of the key, `[state_len]`.
     pub key: NormLayer<B>,
-    /// Of what is read with, `[state_len]`.
+    /// Norm of the query, `[state_len]`.
     pub query: NormLayer<B>,
 }
 
@@ -53,11 +53,11 @@ pub struct Mamba<B: Backend> {
     pub conv: B::Weight,
     /// `[n_channels]`.
     pub conv_bias: Option<B::Weight>,
-    /// What time steps are made of, `[rank, n_channels]`.
+    /// The vector that time steps are computed from, `[rank, n_channels]`.
     pub low: Linear<B>,
-    /// What is learnt by, `[state_len, n_channels]`.
+    /// Keys, `[state_len, n_channels]`.
     pub key: Linear<B>,
-    /// What is read with, `[state_len, n_channels]`.
+    /// Queries, `[state_len, n_channels]`.
     pub query: Linear<B>,
     /// Norms of these three, in some models.
     pub norms: Option<SelectiveNorms<B>>,
@@ -67,7 +67,7 @@ pub struct Mamba<B: Backend> {
     pub step_bias: B::Weight,
     /// Logarithm of the decay per time, below 0, `[n_channels, state_len]`.
     pub a: B::Weight,
-    /// What of its value is added to what a channel reads, `[n_channels]`.
+    /// The share of its value that is added to a channel's output, `[n_channels]`.
     pub skip: B::Weight,
     /// `[n_embd, n_channels]`.
     pub output: Linear<B>,

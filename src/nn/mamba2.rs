@@ -1,5 +1,5 @@
-//! The mixer of Mamba-2 (Dao and Gu 2024, arXiv:2405.21060): a linear recurrence in each head, behind a short convolution of what
-//! it learns, learns by and reads with, and an output gate.
+//! The mixer of Mamba-2 (Dao and Gu 2024, arXiv:2405.21060): a linear recurrence in each head, after a short convolution of its
+//! values, keys and queries, with an output gate.
 #![forbid(unsafe_code)]
 
 use super::linear::Linear;
@@ -15,7 +15,7 @@ pub struct MambaShape {
     pub n_head: usize,
     /// Length of a head's value.
     pub head_dim: usize,
-    /// Groups of neighbouring heads that learn by the same vector and read with the same; `n_head` is a multiple of it.
+    /// Groups of neighbouring heads that share a key and a query; `n_head` is a multiple of it.
     pub n_group: usize,
     /// Length of these vectors.
     pub state_len: usize,
@@ -29,7 +29,7 @@ impl MambaShape {
         self.n_head * self.head_dim
     }
 
-    /// What is convolved: values, and the vectors of the groups.
+    /// Channels of the convolution: values, and the keys and queries of the groups.
     pub fn n_channels(&self) -> usize {
         self.n_values() + 2 * self.n_group * self.state_len
     }
@@ -39,7 +39,7 @@ impl MambaShape {
 pub struct Mamba2<B: Backend> {
     /// Output gates, `[n_values, n_embd]`.
     pub z: Linear<B>,
-    /// Values, then the vectors that groups learn by, then those that they read with, `[n_channels, n_embd]`.
+    /// Values, then the keys of groups, then their queries, `[n_channels, n_embd]`.
     pub xbc: Linear<B>,
     /// Time steps, `[n_head, n_embd]`.
     pub step: Linear<B>,
@@ -53,9 +53,9 @@ pub struct Mamba2<B: Backend> {
     pub least_step: f32,
     /// Logarithm of the decay per time, below 0, `[n_head]`.
     pub a: B::Weight,
-    /// What of its value is added to what a head reads, `[n_head]`.
+    /// The share of its value that is added to a head's output, `[n_head]`.
     pub skip: B::Weight,
-    /// Of what is read and gated, over the heads of a group, `[n_norm, n_values / n_norm]`.
+    /// Norm of the gated output, over the heads of a group, `[n_norm, n_values / n_norm]`.
     pub norm: Option<NormLayer<B>>,
     /// Groups of the norm.
     pub n_norm: usize,

@@ -1,4 +1,4 @@
-//! What mixes the tokens of a sequence in a layer of a decoder.
+//! The mixers of tokens in the layers of a decoder.
 //!
 //! A mixer says what its layer keeps of a sequence ([`Keeps`]). Layers without keys and values take no part of a page.
 //!
@@ -31,7 +31,7 @@ use super::workspace::Workspace;
 use super::{Batch, Cache, Keeps, Source};
 use crate::backend::Backend;
 
-/// One of the kinds.
+/// A mixer of one of the kinds.
 pub enum Mixer<B: Backend> {
     /// Attention over keys and values.
     Attention {
@@ -97,7 +97,7 @@ impl<B: Backend> Mixer<B> {
         }
     }
 
-    /// Width of what a recurrence that unlearns works in besides.
+    /// Width of the further buffers of a recurrence that unlearns.
     pub fn time_mix_width(&self) -> usize {
         match self {
             Mixer::TimeMix(mix) => mix.n_embd(),

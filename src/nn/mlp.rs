@@ -19,16 +19,16 @@ pub struct GatedMlp<B: Backend> {
     pub down: Linear<B>,
     /// Width of the hidden layer.
     pub n_ff: usize,
-    /// Of the gate only what lies so many standard deviations above its mean is left, before the activation (Gemma 3n).
+    /// The gate keeps only what lies this many standard deviations above its mean, before the activation (Gemma 3n).
     pub above_mean: Option<f32>,
-    /// On the gate.
+    /// Applied to the gate.
     pub activation: Activation,
     /// Norm of the hidden layer.
     pub sub_norm: Option<NormLayer<B>>,
 }
 
 impl<B: Backend> GatedMlp<B> {
-    /// `out = mlp(x)` for the first `n` rows; `gate` and `up` are room for `[n, n_ff]` each.
+    /// `out = mlp(x)` for the first `n` rows; `gate` and `up` hold `[n, n_ff]` each.
     pub fn forward(
         &self,
         backend: &mut B,
@@ -46,7 +46,7 @@ impl<B: Backend> GatedMlp<B> {
                 n_rows: self.n_ff,
                 activation: self.activation,
                 out: &mut *gate,
-                room: up,
+                scratch: up,
             });
         } else {
             Linear::forward_many([(&self.gate, &mut *gate), (&self.up, &mut *up)], backend, x, n);
@@ -73,12 +73,12 @@ pub struct PlainMlp<B: Backend> {
     pub down: Linear<B>,
     /// Width of the hidden layer.
     pub n_ff: usize,
-    /// On the hidden layer.
+    /// Applied to the hidden layer.
     pub activation: Pointwise,
 }
 
 impl<B: Backend> PlainMlp<B> {
-    /// `out = mlp(x)` for the first `n` rows; `hidden` is room for `[n, n_ff]`.
+    /// `out = mlp(x)` for the first `n` rows; `hidden` holds `[n, n_ff]`.
     pub fn forward(
         &self,
         backend: &mut B,
@@ -102,7 +102,7 @@ pub enum Dense<B: Backend> {
 }
 
 impl<B: Backend> Dense<B> {
-    /// `out = mlp(x)` for the first `n` rows; `gate` and `up` are room for `[n, n_ff]` each.
+    /// `out = mlp(x)` for the first `n` rows; `gate` and `up` hold `[n, n_ff]` each.
     pub fn forward(
         &self,
         backend: &mut B,
@@ -120,11 +120,11 @@ impl<B: Backend> Dense<B> {
 
 /// A feed-forward block of any kind.
 pub enum Mlp<B: Backend> {
-    /// One that every token takes.
+    /// A block that every token takes.
     Dense(Dense<B>),
     /// Experts, of which each token takes a few.
     Moe(Box<Moe<B>>),
-    /// One that every token takes beside experts.
+    /// A block that every token takes, beside experts.
     Beside(Box<BesideMoe<B>>),
     /// None: the layer mixes tokens and nothing else.
     None,

@@ -61,7 +61,7 @@ pub enum Keeps {
     Kv(KvHeads, KvPlace),
     /// Nothing of its own: it reads the keys and values of an earlier layer.
     Shared(KvPlace),
-    /// Two states of so many f32 elements, however long the sequence is.
+    /// Two states with these numbers of f32 elements, however long the sequence is.
     States {
         /// The last rows that a convolution saw.
         conv: usize,
@@ -86,7 +86,7 @@ pub struct KvPlace {
 pub struct KvMoves {
     /// The slots they lie in, by ascending positions.
     pub from: Vec<u32>,
-    /// The slots they go to, likewise. A slot that was not read yet is not written to.
+    /// The slots they go to, likewise. No slot is written to before it was read.
     pub to: Vec<u32>,
 }
 
@@ -108,7 +108,7 @@ pub struct Batch<'a> {
     pub tokens: &'a [u32],
     /// Position of each token in its sequence.
     pub positions: &'a [u32],
-    /// Which text of a pair each token is of, for encoders; empty: all are of the first.
+    /// Which text of a pair each token belongs to, for encoders; empty: all belong to the first.
     pub types: &'a [u32],
     /// Where keys and values of each group are.
     pub groups: &'a [PageTables],
@@ -120,12 +120,12 @@ pub struct Batch<'a> {
     pub outputs: &'a [u32],
     /// Positions that a sequence of this context can have: LongRoPE chooses its factors by it.
     pub n_ctx: usize,
-    /// What may end the pass early: looked at before each layer, and before each turn of logits.
+    /// What may end the pass early: checked before each layer, and before each chunk of logits.
     pub watch: Watch<'a>,
 }
 
 impl<'a> Batch<'a> {
-    /// What backends are told of it.
+    /// The part of it that backends get.
     pub fn pass(&self) -> Pass<'a> {
         let &Batch { positions, runs, groups, states, watch, .. } = self;
         Pass { positions, runs, groups, states, watch }

@@ -1,5 +1,5 @@
-//! Sparse mixture of experts (Shazeer et al. 2017; Fedus et al. 2021): a router sends each token to a few of many
-//! gated feed-forward blocks and adds up what they give by its shares.
+//! Sparse mixture of experts (Shazeer et al. 2017; Fedus et al. 2021): a router sends each token to a few of many gated
+//! feed-forward blocks and adds up their outputs by its shares.
 #![forbid(unsafe_code)]
 
 use super::Source;
@@ -19,8 +19,8 @@ pub struct Moe<B: Backend> {
     pub gate_up: GateUp<B>,
     /// `[n_expert * n_embd, n_ff]`.
     pub down: Experts<B>,
-    /// What comes before the experts and behind them, `[n_latent, n_embd]` and `[n_embd, n_latent]`: where it is there, they work
-    /// on vectors of `n_latent` elements, `n_embd` at most.
+    /// The projections before and after the experts, `[n_latent, n_embd]` and `[n_embd, n_latent]`: with them experts work on
+    /// vectors of `n_latent` elements, `n_embd` at most.
     pub latent: Option<(Linear<B>, Linear<B>)>,
     /// The expert of all tokens.
     pub shared: Option<SharedExpert<B>>,
@@ -30,9 +30,9 @@ pub struct Moe<B: Backend> {
     pub n_used: usize,
     /// Width of an expert's hidden layer.
     pub n_ff: usize,
-    /// What makes shares of the router's logits.
+    /// How shares are computed from the router's logits.
     pub gating: Gating,
-    /// Added to the shares where experts are chosen, `[n_expert]`.
+    /// Added to the shares for choosing experts, `[n_expert]`.
     pub bias: Option<B::Weight>,
     /// Whether the shares of a token's experts are divided by their sum, and what is added to that sum.
     pub normalize: Option<f32>,
@@ -40,12 +40,12 @@ pub struct Moe<B: Backend> {
     pub scale: f32,
     /// Factors on each expert's share beside that, `[n_expert]`.
     pub scales: Option<B::Weight>,
-    /// Where experts are chosen of some groups only.
+    /// Restricts the choice to experts of some groups.
     pub groups: Option<Groups>,
-    /// Whether the router reads what the layer reads, before attention.
+    /// Whether the router reads the layer's input, before attention.
     pub early: bool,
-    /// Whether it is what experts read that is multiplied by their shares, and not what they give. As all before the activation is
-    /// linear, gates alone are, and what is given as well.
+    /// Whether shares multiply the experts' inputs, and not their outputs. As all before the activation is linear, it is enough
+    /// to scale the gates and the outputs.
     pub scales_gates: bool,
 }
 
@@ -76,7 +76,7 @@ pub struct Experts<B: Backend> {
 
 /// An expert that every token takes.
 pub struct SharedExpert<B: Backend> {
-    /// What a sigmoid makes its share of, `[1, n_embd]`; `None`: its share is 1.
+    /// The projection whose sigmoid is its share, `[1, n_embd]`; `None`: its share is 1.
     pub gate_inp: Option<Linear<B>>,
     /// The expert.
     pub mlp: Dense<B>,
@@ -120,7 +120,7 @@ impl<B: Backend> Moe<B> {
         }
     }
 
-    /// `ws.proj` of the experts that were chosen.
+    /// Computes `ws.proj` with the chosen experts.
     fn experts(&self, input: Source, backend: &mut B, ws: &mut Workspace<B>, n: usize) {
         let &Moe { n_expert, n_used, .. } = self;
         let x = input.of(&ws.norm, &ws.x);
@@ -160,9 +160,9 @@ impl<B: Backend> Moe<B> {
             }
         }
         match &self.latent {
-            Some((_, behind)) => {
+            Some((_, after)) => {
                 multiply(backend, &ws.gate, &self.down, true, &mut ws.shared);
-                behind.forward(backend, &ws.shared, n, &mut ws.proj);
+                after.forward(backend, &ws.shared, n, &mut ws.proj);
             }
             None => multiply(backend, &ws.gate, &self.down, true, &mut ws.proj),
         }
@@ -170,7 +170,7 @@ impl<B: Backend> Moe<B> {
             shared.mlp.forward(backend, x, n, (&mut ws.gate, &mut ws.up), &mut ws.shared);
             let n_embd = ws.shape.n_embd;
             if let Some(gate_inp) = &shared.gate_inp {
-                // The router's numbers are used up, and its buffer has room for one per row.
+                // The router's numbers are used up, and its buffer holds one per row.
                 gate_inp.forward(backend, x, n, &mut ws.router);
                 backend.sigmoid_gate(&mut ws.shared, &ws.router, n, n_embd);
             }
@@ -183,20 +183,20 @@ impl<B: Backend> Moe<B> {
 pub struct BesideMoe<B: Backend> {
     /// The block that every token takes.
     pub dense: Dense<B>,
-    /// On what it gives.
+    /// Norm of its output.
     pub dense_norm: NormLayer<B>,
-    /// Of the residual stream, for the router.
+    /// Norm of the residual stream, for the router.
     pub router_norm: NormLayer<B>,
-    /// Of the residual stream, for the experts.
+    /// Norm of the residual stream, for the experts.
     pub moe_norm: NormLayer<B>,
     /// The experts.
     pub moe: Moe<B>,
-    /// On what they give.
+    /// Norm of their output.
     pub post_norm: NormLayer<B>,
 }
 
 impl<B: Backend> BesideMoe<B> {
-    /// `ws.proj` of the first `n` rows: the block of `ws.norm`, and the experts of `ws.x`.
+    /// `ws.proj` of the first `n` rows: the block applied to `ws.norm`, and the experts to `ws.x`.
     pub fn forward(&self, backend: &mut B, ws: &mut Workspace<B>, n: usize) {
         self.dense.forward(backend, &ws.norm, n, (&mut ws.gate, &mut ws.up), &mut ws.proj);
         self.dense_norm.forward(backend, &ws.proj, None, n, &mut ws.shared);

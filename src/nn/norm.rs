@@ -16,7 +16,7 @@ pub enum NormKind {
 pub struct NormLayer<B: Backend> {
     /// Its kind.
     pub kind: NormKind,
-    /// `[n_embd]`, or `[n_groups, n_embd]` for rows that take turns (the heads of a query).
+    /// `[n_embd]`, or `[n_groups, n_embd]` where row `i` has the gain of group `i % n_groups` (the heads of a query).
     pub weight: B::Weight,
     /// Shaped like `weight`; layer norm only.
     pub bias: Option<B::Weight>,

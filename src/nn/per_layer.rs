@@ -1,5 +1,5 @@
-//! Per-layer embeddings of Gemma 3n and 4 (Google 2025): each token has a vector for each layer, made of a table of its own and of
-//! its embedding, that gates what the layer adds behind its feed-forward block.
+//! Per-layer embeddings of Gemma 3n and 4 (Google 2025): each token has a vector for each layer, from a table of its own and from
+//! its embedding. It gates what the layer adds after its feed-forward block.
 #![forbid(unsafe_code)]
 
 use super::linear::Linear;
@@ -8,17 +8,17 @@ use super::workspace::Workspace;
 use crate::backend::{Activation, Backend, Columns, Embed};
 use crate::error::Result;
 
-/// What makes the vectors of all layers.
+/// The weights for the vectors of all layers.
 pub struct PerLayerEmbd<B: Backend> {
     /// `[n_rows, n_layer * dim]`.
     pub table: B::Weight,
-    /// Rows of it; tokens from there on have the first.
+    /// Rows of it; tokens from there on get the first row.
     pub n_rows: usize,
     /// Factor on its rows.
     pub table_scale: f32,
-    /// Of the embedding, `[n_layer * dim, n_embd]`.
+    /// From the embedding, `[n_layer * dim, n_embd]`.
     pub projection: Linear<B>,
-    /// Of each layer's part of that, `[dim]`.
+    /// Norm of each layer's part of that, `[dim]`.
     pub norm: NormLayer<B>,
     /// Factor on the sum of both.
     pub scale: f32,
@@ -31,37 +31,37 @@ pub struct PerLayerEmbd<B: Backend> {
 impl<B: Backend> PerLayerEmbd<B> {
     /// Fills `ws.per_layer` for `tokens`, whose embeddings are in `ws.x`. Errors: as [`Backend::embed`].
     pub fn forward(&self, backend: &mut B, ws: &mut Workspace<B>, tokens: &[u32]) -> Result<()> {
-        let (n, [vectors, room]) = (tokens.len(), &mut ws.per_layer);
+        let (n, [vectors, scratch]) = (tokens.len(), &mut ws.per_layer);
         let row = |&token: &u32| if (token as usize) < self.n_rows { token } else { 0 };
         ws.rows.clear();
         ws.rows.extend(tokens.iter().map(row));
         let len = n * self.n_layer * self.dim;
         self.projection.forward(backend, &ws.x, n, vectors);
-        self.norm.forward(backend, vectors, None, n * self.n_layer, room);
+        self.norm.forward(backend, vectors, None, n * self.n_layer, scratch);
         backend.embed(Embed { table: &self.table, rows: &ws.rows, out: &mut *vectors })?;
         backend.scale(vectors, self.table_scale, len);
-        backend.add(vectors, room, len);
+        backend.add(vectors, scratch, len);
         backend.scale(vectors, self.scale, len);
         Ok(())
     }
 }
 
-/// What a layer makes of its vector.
+/// A layer's use of its vector.
 pub struct PerLayerInput<B: Backend> {
     /// `[dim, n_embd]`.
     pub gate: Linear<B>,
     /// `[n_embd, dim]`.
     pub projection: Linear<B>,
-    /// Of what is added to the residual stream.
+    /// Norm of what is added to the residual stream.
     pub norm: NormLayer<B>,
-    /// Where the vector begins among those of a token, and how many elements these are.
+    /// Where the vector begins among the vectors of a token, and how many elements these have together.
     pub first: (usize, usize),
     /// Length of the vector.
     pub dim: usize,
 }
 
 impl<B: Backend> PerLayerInput<B> {
-    /// `ws.norm` becomes what it makes of the first `n` rows of `ws.x`.
+    /// Sets `ws.norm` to its output for the first `n` rows of `ws.x`.
     pub fn forward(&self, backend: &mut B, ws: &mut Workspace<B>, n: usize) {
         let (first, n_all) = self.first;
         self.gate.forward(backend, &ws.x, n, &mut ws.gate);

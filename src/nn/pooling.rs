@@ -3,7 +3,7 @@
 
 use crate::error::{Error, Result};
 
-/// Which hidden states of a text make its embedding.
+/// The hidden states of a text that make its embedding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pooling {
     /// All of them, one row each.
@@ -16,7 +16,7 @@ pub enum Pooling {
     Last,
 }
 
-/// What a file says that the hidden states of a text make.
+/// What the hidden states of a text become, by the model's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pooled {
     /// An embedding.
@@ -26,9 +26,9 @@ pub enum Pooled {
 }
 
 impl Pooled {
-    /// What the key `key` says, under the numbers of GGUF's `pooling_type`.
+    /// The meaning of the key `key`, with the numbers of GGUF's `pooling_type`.
     ///
-    /// Errors: `Format` for a number that means nothing.
+    /// Errors: `Format` for an unknown number.
     pub fn from_gguf(key: &str, number: u32) -> Result<Pooled> {
         let embedding = |pooling| Ok(Pooled::Embedding(pooling));
         match number {

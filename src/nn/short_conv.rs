@@ -9,11 +9,11 @@ use crate::backend::{Backend, CausalConv};
 
 /// `out(c · conv(b · x))`, where `b`, `c` and `x` are projections of the input.
 pub struct ShortConv<B: Backend> {
-    /// Of the gate before the convolution, `[n_embd, n_embd]`.
+    /// For the gate before the convolution, `[n_embd, n_embd]`.
     pub b: Linear<B>,
-    /// Of the gate behind it, `[n_embd, n_embd]`.
+    /// For the gate after it, `[n_embd, n_embd]`.
     pub c: Linear<B>,
-    /// Of what is convolved, `[n_embd, n_embd]`.
+    /// For the input of the convolution, `[n_embd, n_embd]`.
     pub x: Linear<B>,
     /// `[n_embd, len]`.
     pub conv: B::Weight,

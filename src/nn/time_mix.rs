@@ -1,5 +1,5 @@
-//! The two blocks of RWKV-7 (Peng et al. 2025, arXiv:2503.14456): a recurrence in each head, whose state forgets row by row and unlearns
-//! before it learns, and a feed-forward block. Both read each token mixed with the one before it.
+//! The two blocks of RWKV-7 (Peng et al. 2025, arXiv:2503.14456): a recurrence in each head, whose state forgets row by row and
+//! unlearns before it learns, and a feed-forward block. Both read each token mixed with the one before it.
 #![forbid(unsafe_code)]
 
 use super::linear::Linear;
@@ -10,9 +10,10 @@ use crate::backend::{
     Activation, Backend, CausalConv, Columns, Factors, Mix, Pointwise, RowChange, Scan, ScanRule,
 };
 
-/// What mixes a token with the one before it.
+/// Mixes a token with the one before it.
 pub struct TokenShift<B: Backend> {
-    /// A convolution of two tokens that gives how far the one before is from a token: 1 and -1 for each element, `[n_embd, 2]`.
+    /// A convolution of two tokens that gives the difference of the token before and this one: 1 and -1 for each element,
+    /// `[n_embd, 2]`.
     pub difference: B::Weight,
 }
 
@@ -49,7 +50,7 @@ fn copy<B: Backend>(backend: &mut B, x: &B::Buffer, (n, len): (usize, usize), ou
     backend.copy_columns(Columns { x, out, n, n_cols: (len, len), first: (0, 0), len });
 }
 
-/// Two matrices with few elements between them, and what comes of these.
+/// Two matrices with few elements between them, and the function there.
 pub struct LowRank<B: Backend> {
     /// `[rank, n_embd]`.
     pub down: Linear<B>,
@@ -63,27 +64,27 @@ pub struct LowRank<B: Backend> {
 pub struct TimeMix<B: Backend> {
     /// What mixes neighbouring tokens.
     pub shift: TokenShift<B>,
-    /// How much of the token before is in what makes queries, decays, keys, values, rates and gates, `[n_embd]` each.
+    /// The share of the token before in the inputs of queries, decays, keys, values, rates and gates, `[n_embd]` each.
     pub shares: [B::Weight; 6],
     /// Queries, keys and values, `[n_embd, n_embd]`.
     pub qkv: [Linear<B>; 3],
-    /// The decays, behind a hyperbolic tangent, with a bias.
+    /// The decays, with a hyperbolic tangent between the matrices, and a bias.
     pub decay: LowRank<B>,
     /// The rates, with a bias.
     pub rate: LowRank<B>,
-    /// How much of the first layer's values takes the place of the layer's own, with a bias; `None` in the first layer.
+    /// The share of the first layer's values that replaces the layer's own, with a bias; `None` in the first layer.
     pub first_values: Option<LowRank<B>>,
     /// Output gates, in most models.
     pub gate: Option<LowRank<B>>,
-    /// Factors on keys, of what is unlearnt, `[n_embd]`.
+    /// Factors on keys, which give the keys to unlearn, `[n_embd]`.
     pub known: B::Weight,
-    /// Makes what is unlearnt one long in each head.
+    /// Normalises the key to unlearn of each head to length 1.
     pub known_norm: NormLayer<B>,
     /// `p` and `1 - p`: keys are multiplied by `1 - p + p · rate`, `[n_embd]` each.
     pub key_rate: [B::Weight; 2],
-    /// Norms of what heads read, `[n_head, head_dim]`, in most models.
+    /// Norms of the heads' outputs, `[n_head, head_dim]`, in most models.
     pub norm: Option<NormLayer<B>>,
-    /// Factors in the product of a token's own query and key, by which its value is added, `[n_embd]`.
+    /// Factors in the product of a token's own query and key, which scales its added value, `[n_embd]`.
     pub own: B::Weight,
     /// `[n_embd, n_embd]`.
     pub output: Linear<B>,
@@ -217,7 +218,7 @@ impl<B: Backend> TimeMix<B> {
 pub struct ChannelMix<B: Backend> {
     /// What mixes neighbouring tokens.
     pub shift: TokenShift<B>,
-    /// How much of the token before there is, `[n_embd]`.
+    /// The share of the token before, `[n_embd]`.
     pub share: B::Weight,
     /// `[n_ff, n_embd]`.
     pub up: Linear<B>,

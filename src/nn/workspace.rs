@@ -4,10 +4,10 @@
 use crate::backend::{Backend, Limits};
 use crate::error::{Error, Result};
 
-/// Rows of logits computed at a time; more outputs than this are done in turns.
+/// Rows of logits computed at a time; more outputs than this are computed in chunks.
 const N_OUT: usize = 16;
 
-/// What sizes a backend's copy of the page tables.
+/// The sizes of a backend's copy of the page tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SequenceLimits {
     /// Most positions in a sequence.
@@ -18,7 +18,7 @@ pub struct SequenceLimits {
     pub n_groups: usize,
 }
 
-/// What sizes a workspace.
+/// The sizes of a workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkspaceShape {
     /// Most rows in a batch.
@@ -37,7 +37,7 @@ pub struct WorkspaceShape {
     pub n_mix: usize,
     /// Heads of recurrent layers.
     pub n_mix_head: usize,
-    /// Width of what recurrences that unlearn work in besides; 0 where there are none.
+    /// Width of the further buffers of recurrences that unlearn; 0 where there are none.
     pub n_time_mix: usize,
     /// Queries and gates of attention that has an output gate; 0 where there is none.
     pub n_q_gate: usize,
@@ -49,7 +49,7 @@ pub struct WorkspaceShape {
     pub n_latent: (usize, usize),
     /// Elements of the per-layer embeddings of a token; 0 where there are none.
     pub n_per_layer: usize,
-    /// Vectors that make the residual stream where layers compute with one of them; 0: the stream is one.
+    /// Vectors that make the residual stream where layers compute with one of them; 0: the stream is a single vector.
     pub n_streams: usize,
     /// Experts; 0 where there are none.
     pub n_expert: usize,
@@ -75,11 +75,11 @@ pub struct Workspace<B: Backend> {
     pub v: B::Buffer,
     /// Output of attention before its projection, `[n, n_q]`.
     pub attn: B::Buffer,
-    /// What recurrent layers make of their input, `[n, n_mix]` each.
+    /// Projections of recurrent layers, `[n, n_mix]` each.
     pub mix: [B::Buffer; 3],
     /// Numbers of each head of a recurrent layer, `[n, n_mix_head]` each.
     pub mix_heads: [B::Buffer; 2],
-    /// What a recurrence that unlearns works in, of which the last but one holds the first layer's values, `[n, n_time_mix]` each.
+    /// Buffers of a recurrence that unlearns, of which the last but one holds the first layer's values, `[n, n_time_mix]` each.
     pub time_mix: [B::Buffer; 7],
     /// Queries, each head's followed by its output gate, `[n, n_q_gate]`.
     pub q_gate: B::Buffer,
@@ -91,29 +91,29 @@ pub struct Workspace<B: Backend> {
     pub gate: B::Buffer,
     /// Feed-forward values beside the gate, `[n, n_ff]`.
     pub up: B::Buffer,
-    /// What latent attention works in, `[n, n_latent.0]` each.
+    /// Buffers of latent attention, `[n, n_latent.0]` each.
     pub latent: [B::Buffer; 3],
     /// The number of each row's head, and 1, `[n * n_latent.1, 2]`.
     pub heads: B::Buffer,
-    /// Per-layer embeddings, and room for as many, `[n, n_per_layer]` each.
+    /// Per-layer embeddings, and a buffer for as many, `[n, n_per_layer]` each.
     pub per_layer: [B::Buffer; 2],
     /// Rows of their table, as many as tokens.
     pub rows: Vec<u32>,
-    /// The vectors of the residual stream, and what they are predicted to become, `[n, n_streams, n_embd]` each.
+    /// The vectors of the residual stream, and their predictions, `[n, n_streams, n_embd]` each.
     pub streams: [B::Buffer; 2],
-    /// What lies beside attention where the residual stream is several vectors, or one of these, `[n, n_embd]`.
+    /// The output of the layer beside attention where the residual stream is several vectors, or one of these, `[n, n_embd]`.
     pub beside: B::Buffer,
-    /// What the router makes of each expert, `[n, n_expert]`.
+    /// The router's logit of each expert, `[n, n_expert]`.
     pub router: B::Buffer,
     /// Experts and shares of each row, `[n, n_expert_used, 2]`.
     pub route: B::Buffer,
-    /// What the expert of all tokens gives, `[n, n_embd]`; empty without experts.
+    /// The output of the expert of all tokens, `[n, n_embd]`; empty without experts.
     pub shared: B::Buffer,
-    /// Logits of one turn, `[n_out, n_vocab]`.
+    /// Logits of one chunk, `[n_out, n_vocab]`.
     pub logits: B::Buffer,
     /// Rows in `logits`.
     pub n_out: usize,
-    /// What the buffers were sized for.
+    /// The sizes of the buffers.
     pub shape: WorkspaceShape,
 }
 
@@ -132,11 +132,11 @@ impl<B: Backend> Workspace<B> {
             n_ctx: sequences.n_ctx,
             n_seq: sequences.n_seq,
             n_groups: sequences.n_groups,
-            // Latent attention has a matrix for each head, which are experts to a backend.
+            // Latent attention has a matrix for each head; a backend sees them as experts.
             n_slots: s.n_tokens.saturating_mul(s.n_expert_used.max(s.n_latent.1)),
             n_expert: s.n_expert.max(s.n_latent.1),
         })?;
-        // A number of elements that cannot be counted is more than there is memory for.
+        // A count that overflows exceeds all memory.
         let rows = |n_cols: usize| backend.alloc(s.n_tokens.saturating_mul(n_cols));
         Ok(Workspace {
             x: rows(s.n_embd)?,
@@ -165,7 +165,7 @@ impl<B: Backend> Workspace<B> {
             latent: [rows(s.n_latent.0)?, rows(s.n_latent.0)?, rows(s.n_latent.0)?],
             heads: rows(s.n_latent.1.saturating_mul(2))?,
             per_layer: [rows(s.n_per_layer)?, rows(s.n_per_layer)?],
-            rows: room(if s.n_per_layer > 0 { s.n_tokens } else { 0 })?,
+            rows: with_capacity(if s.n_per_layer > 0 { s.n_tokens } else { 0 })?,
             streams: [
                 rows(s.n_streams.saturating_mul(s.n_embd))?,
                 rows(s.n_streams.saturating_mul(s.n_embd))?,
@@ -181,8 +181,8 @@ impl<B: Backend> Workspace<B> {
     }
 }
 
-/// Room for `n` numbers of rows.
-fn room(n: usize) -> Result<Vec<u32>> {
+/// An empty list with capacity for `n` row numbers.
+fn with_capacity(n: usize) -> Result<Vec<u32>> {
     let mut rows = Vec::new();
     match rows.try_reserve_exact(n) {
         Ok(()) => Ok(rows),
@@ -198,7 +198,7 @@ mod tests {
     use crate::memory::Memory;
     use crate::threads::ThreadPool;
 
-    /// As many rows of as many numbers as are one number too many to be counted: 65,536 on 32 bits.
+    /// The number of elements overflows: 65,536 rows of 65,536 numbers on 32 bits.
     #[test]
     fn a_size_beyond_memory_is_an_error() {
         let wide = usize::MAX.isqrt() + 1;

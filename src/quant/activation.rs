@@ -7,11 +7,11 @@
 pub struct Q8Block {
     /// The scale: about the largest magnitude of the block divided by 127.
     pub d: f32,
-    /// `d * Σ qs`: what a format with a constant offset per block multiplies that offset with.
+    /// `d * Σ qs`: the factor on a format's constant offset per block.
     pub sum: f32,
     /// As `sum` for the first 16 values.
     pub sum_low: f32,
-    /// `-128 * Σ qs`: what the products with weights begin with that are stored 128 too large.
+    /// `-128 * Σ qs`: the start value of products with weights that are stored 128 too large.
     pub bias: i32,
     /// As `bias` for the first 16 values.
     pub bias_low: i32,
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(b.d, 2.0);
         assert_eq!((b.qs[0], b.qs[1], b.qs[2], b.qs[31]), (-127, 2, 0, 1));
         assert_eq!(b.sum, 2.0 * -124.0);
-        // At 126 these are whole numbers, at 127 they are not.
+        // At 126 these are integers, at 127 they are not.
         let x = std::array::from_fn(|i| [126.0, 63.0, -42.0, 21.0][i % 4]);
         let b = quantized(x);
         assert_eq!((b.d, b.sum), (1.0, 8.0 * 168.0));

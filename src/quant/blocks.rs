@@ -1,5 +1,5 @@
-//! What formats of many values per block share: walking over the blocks of a row, and blocks of groups with a scale
-//! (and a minimum) each.
+//! Shared code of formats of many values per block: loops over the blocks of a row, and blocks of groups with a scale (and a
+//! minimum) each.
 #![forbid(unsafe_code)]
 
 use super::Q8Block;
@@ -9,7 +9,7 @@ use bytemuck::Pod;
 /// Values of a super-block, the block of most formats of few bits.
 pub(super) const SUPER: usize = 256;
 
-/// Calls `unpack` with each block of a row and the values it stands for.
+/// Calls `unpack` with each block of a row and its values.
 #[inline]
 pub(super) fn unpack_row<B: Pod, const LEN: usize>(
     src: &[u8],
@@ -26,7 +26,7 @@ pub(super) fn unpack_row<B: Pod, const LEN: usize>(
     }
 }
 
-/// Writes what `pack` makes of the values of each block.
+/// Writes `pack` of the values of each block.
 #[inline]
 pub(super) fn pack_row<B: Pod, const LEN: usize>(
     src: &[f32],
@@ -43,7 +43,7 @@ pub(super) fn pack_row<B: Pod, const LEN: usize>(
     }
 }
 
-/// The sum of `dot` over the blocks of a row, each of which meets `N` blocks of activations.
+/// The sum of `dot` over the blocks of a row, each with `N` blocks of activations.
 #[inline]
 pub(super) fn dot_row<B: Pod, const N: usize>(
     row: &[u8],

@@ -19,7 +19,7 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     packing: None,
 };
 
-/// Expands a row of any alignment; rounds to nearest, ties to even; what is too large becomes infinity.
+/// Expands a row of any alignment; rounds to nearest, ties to even; larger magnitudes become infinity.
 pub fn dequantize(src: &[u8], dst: &mut [f32]) {
     debug_assert_eq!(src.len(), dst.len() * BYTES, "row bytes and number of values do not agree");
     for (bytes, value) in src.as_chunks::<BYTES>().0.iter().zip(dst) {

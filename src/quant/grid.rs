@@ -40,7 +40,7 @@ pub(crate) fn mask(signs: u8) -> [u8; 8] {
     ALL[usize::from(signs)]
 }
 
-/// As [`mask`], of the lowest seven bits and an eighth, which makes the number of those that are set even.
+/// As [`mask`], of the lowest seven bits and an eighth, which makes the number of set bits even.
 #[inline]
 pub(crate) fn even_mask(bits: u32) -> [u8; 8] {
     EVEN_MASKS[(bits & 0x7f) as usize]
@@ -52,7 +52,7 @@ pub(super) fn signed(values: [i8; 8], signs: u8) -> [i8; 8] {
     negated(values, mask(signs))
 }
 
-/// Negates the values whose bytes of `mask` have all bits. No value is 0, so that what is added to a byte stays in it.
+/// Negates the values whose bytes of `mask` have all bits. No value is 0, so no carry leaves a byte.
 #[inline]
 fn negated(values: [i8; 8], mask: [u8; 8]) -> [i8; 8] {
     let (values, mask) = (u64::from_ne_bytes(values.map(i8::cast_unsigned)), u64::from_ne_bytes(mask));
@@ -60,7 +60,7 @@ fn negated(values: [i8; 8], mask: [u8; 8]) -> [i8; 8] {
     negated.to_ne_bytes().map(u8::cast_signed)
 }
 
-/// [`MASKS`] of seven bits and an eighth, which makes the number of those that are set even.
+/// [`MASKS`] of seven bits and an eighth, which makes the number of set bits even.
 static EVEN_MASKS: [[u8; 8]; 128] = {
     let mut masks = [[0; 8]; 128];
     let mut bits = 0;
@@ -77,7 +77,7 @@ pub(super) fn signed_evenly(values: [i8; 8], bits: u32) -> [i8; 8] {
     negated(values, even_mask(bits))
 }
 
-/// The sixteen values that the four-bit formats IQ4_NL and IQ4_XS tell apart.
+/// The sixteen values that the four-bit formats IQ4_NL and IQ4_XS distinguish.
 pub(super) const IQ4_VALUES: [i8; 16] =
     [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 

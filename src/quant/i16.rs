@@ -1,4 +1,4 @@
-//! I16: signed whole numbers of two bytes, little-endian.
+//! I16: signed 16-bit integers, little-endian.
 #![forbid(unsafe_code)]
 
 use super::{Dot, Format, FormatInfo};

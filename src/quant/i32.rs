@@ -1,4 +1,4 @@
-//! I32: signed whole numbers of four bytes, little-endian.
+//! I32: signed 32-bit integers, little-endian.
 #![forbid(unsafe_code)]
 
 use super::{Dot, Format, FormatInfo};

@@ -1,4 +1,4 @@
-//! I64: signed whole numbers of eight bytes, little-endian.
+//! I64: signed 64-bit integers, little-endian.
 #![forbid(unsafe_code)]
 
 use super::{Dot, Format, FormatInfo};

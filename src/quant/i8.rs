@@ -1,4 +1,4 @@
-//! I8: signed whole numbers of one byte.
+//! I8: signed 8-bit integers.
 #![forbid(unsafe_code)]
 
 use super::{Dot, Format, FormatInfo};

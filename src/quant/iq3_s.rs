@@ -33,7 +33,7 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     }),
 };
 
-/// Values are whole numbers of these parts.
+/// Values are integer multiples of one over this number.
 const PARTS: u8 = 1;
 
 /// One block as it lies in a row.

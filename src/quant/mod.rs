@@ -116,13 +116,13 @@ pub enum Format {
     NVFP4,
     /// IEEE binary64.
     F64,
-    /// Signed whole numbers of 8 bits.
+    /// Signed 8-bit integers.
     I8,
-    /// Signed whole numbers of 16 bits.
+    /// Signed 16-bit integers.
     I16,
-    /// Signed whole numbers of 32 bits.
+    /// Signed 32-bit integers.
     I32,
-    /// Signed whole numbers of 64 bits.
+    /// Signed 64-bit integers.
     I64,
     /// 128 values of one bit and a scale.
     Q1_0,
@@ -133,7 +133,7 @@ pub enum Format {
 /// Packs a row of values: see [`FormatInfo::quantize`].
 pub type Quantize = fn(src: &[f32], dst: &mut [u8]);
 
-/// What there is to know about a format.
+/// The properties of a format.
 #[derive(Debug, Clone, Copy)]
 pub struct FormatInfo {
     /// The format this row describes.
@@ -142,7 +142,7 @@ pub struct FormatInfo {
     pub tensor_type: u32,
     /// The name in GGUF tools, e.g. `"Q8_0"`.
     pub name: &'static str,
-    /// Values per block; a row holds a whole number of blocks.
+    /// Values per block; a row has only full blocks.
     pub block_len: usize,
     /// Bytes per block.
     pub block_bytes: usize,

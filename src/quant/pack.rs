@@ -13,7 +13,7 @@ pub(super) const QUAD: usize = 4 * ROWS;
 /// Bytes of sixteen bytes of each row.
 pub const RUN: usize = 16 * ROWS;
 
-/// Up to sixteen rows of equal length, one after another. Those that are missing are zeros.
+/// Up to sixteen rows of equal length, one after another. Missing rows count as zeros.
 #[derive(Debug, Clone, Copy)]
 pub struct Rows<'a> {
     /// The bytes of all.
@@ -23,7 +23,7 @@ pub struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// Row `r`, or nothing where there is none.
+    /// Row `r`, or nothing where it is missing.
     pub fn row(&self, r: usize) -> &'a [u8] {
         let start = r.saturating_mul(self.row_bytes);
         self.bytes.get(start..start.saturating_add(self.row_bytes)).unwrap_or_default()
@@ -33,8 +33,8 @@ impl<'a> Rows<'a> {
 /// Puts words side by side as [`transpose`] does.
 pub type Transpose = fn(rows: &Rows<'_>, at: usize, out: &mut [u8]);
 
-/// Puts the words of four bytes that the rows have from byte `at` on side by side: word `j` of row `r` at `64j + 4r` of `out`,
-/// whose length, a multiple of 64, says how many. What a row lacks is zeros.
+/// Puts the four-byte words of the rows from byte `at` on side by side: word `j` of row `r` at `64j + 4r` of `out`, whose length,
+/// a multiple of 64, gives their number. Missing bytes are zeros.
 pub fn transpose(rows: &Rows<'_>, at: usize, out: &mut [u8]) {
     for r in 0..ROWS {
         let words = rows.row(r).get(at..).unwrap_or_default().as_chunks::<4>().0;
@@ -45,8 +45,8 @@ pub fn transpose(rows: &Rows<'_>, at: usize, out: &mut [u8]) {
     }
 }
 
-/// As [`transpose`]: `whole` does it where all sixteen rows have sixteen bytes for each of `runs`, of those from its first
-/// argument's first byte on and the second argument's number further for each row.
+/// As [`transpose`]. `whole` transposes where all sixteen rows have sixteen bytes for each of `runs`; its first argument begins
+/// with the first row, and rows are its second argument's bytes apart.
 pub fn transpose_runs(
     rows: &Rows<'_>,
     at: usize,
@@ -79,7 +79,7 @@ impl Blocks<'_> {
     }
 }
 
-/// What belongs to one row's part of a piece, but for the codes.
+/// The data of one row's part of a piece, without the codes.
 #[derive(Clone, Copy)]
 pub(super) struct Scale {
     /// The scale, or its unit: 16 bits.
@@ -91,12 +91,12 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// That of rows that are missing.
+    /// The scale of missing rows.
     pub const ZERO: Scale = Scale { d: [0; 2], m: [0; 2], bytes: [0; 2] };
 }
 
-/// Packs rows of blocks `B`, each of which is `N` pieces: what the [`super::packed::Packing::pack`] of every format with codes
-/// is made of. `codes` writes those of the blocks' pieces, one after another; `scales` are those of a row's pieces.
+/// Packs rows of blocks `B`, each of which is `N` pieces; the [`super::packed::Packing::pack`] of every format with codes calls
+/// this. `codes` writes those of the blocks' pieces, one after another; `scales` are those of a row's pieces.
 #[inline]
 pub(super) fn pack_blocks<B: Pod, const N: usize>(
     rows: &Rows<'_>,
@@ -155,8 +155,8 @@ pub(super) fn pack_blocks<B: Pod, const N: usize>(
     }
 }
 
-/// Packs rows of blocks of 256 values that have to be looked up: `unpack` gives those of a block, `D` times as large as
-/// [`Values::Parts`](super::packed::Values::Parts) of `D` makes them again.
+/// Packs rows of blocks of 256 values that have to be looked up: `unpack` gives those of a block, times the `D` of
+/// [`Values::Parts`](super::packed::Values::Parts).
 #[inline]
 pub(super) fn pack_groups<B: Pod, const D: u8, const N: usize, const LEN: usize>(
     rows: &Rows<'_>,
@@ -194,8 +194,7 @@ pub(super) fn pack_groups<B: Pod, const D: u8, const N: usize, const LEN: usize>
     }
 }
 
-/// Reads something of each line of memory, in order. The blocks of sixteen rows lie apart from each other, and each would be waited
-/// for.
+/// Touches each cache line, in order. The blocks of sixteen rows lie apart from each other, and each would be waited for.
 #[inline]
 fn touch(bytes: &[u8]) {
     const LINE: usize = 64;
@@ -203,7 +202,7 @@ fn touch(bytes: &[u8]) {
     std::hint::black_box(firsts.fold(0, |sum: u8, byte| sum ^ byte));
 }
 
-/// Writes the two bytes of each row side by side, as many as there is room for.
+/// Writes the two bytes of each row side by side, as many as fit.
 #[inline]
 fn put_pairs(out: &mut [u8], pair: impl Fn(usize) -> [u8; 2]) {
     for (r, out) in out.as_chunks_mut::<2>().0.iter_mut().enumerate() {
@@ -213,7 +212,7 @@ fn put_pairs(out: &mut [u8], pair: impl Fn(usize) -> [u8; 2]) {
 
 /// See [`super::packed::Packing::pack`]: numbers of sixteen bits, column by column.
 pub(super) fn pack_halves(rows: &Rows<'_>, transpose: Transpose, out: &mut [u8]) {
-    /// Bytes of a row that are read in one go: a line of the cache.
+    /// Bytes of a row that are read together: a cache line.
     const LINE: usize = 2 * COLS;
     let mut words = [0u32; LINE / 4 * ROWS];
     for (i, columns) in out.chunks_mut(LINE * ROWS).enumerate() {

@@ -1,18 +1,18 @@
-//! Weights rearranged for vector registers: sixteen rows of a matrix side by side, so that one 512-bit register holds
-//! four neighbouring values of each. A *group* is sixteen rows (the scales of missing ones are zeros); it is cut into *pieces* of 32
+//! Weights rearranged for vector registers: sixteen rows of a matrix side by side, so that one 512-bit register holds four
+//! neighbouring values of each. A *group* is sixteen rows (the scales of missing ones are zeros). It is cut into *pieces* of 32
 //! columns. In a group all codes come first, then all scales:
 //!
 //! - codes of a piece: *quads* of 64 bytes, byte `4r + k` of quad `j` for row `r` and column `4j + k`. Codes of two bits
 //!   are two planes of 64 bytes, whose bits `2i..2i + 2` belong to quad `4p + i` of plane `p`. Codes of four bits put quad
 //!   `j` into the low and quad `j + 4` into the high nibbles of quad `j`; the bits above follow: the fifth as eight masks of
 //!   64 bits, one per quad, the fifth and sixth as two such planes.
-//! - scales of a piece: what [`Scales`] says, always sixteen rows side by side.
+//! - scales of a piece: as [`Scales`] says, always sixteen rows side by side.
 //!
-//! Numbers that are no codes (F32, F16, BF16) lie column after column, those of a column side by side, and have no scales. Where
-//! products of whole numbers of 16 bits are faster they are packed as these: pairs of columns, with a unit for each eight pieces.
+//! Numbers without codes (F32, F16, BF16) lie column after column, those of a column side by side, and have no scales. Where
+//! products of 16-bit integers are faster they are packed as integers: pairs of columns, with a unit for each eight pieces.
 //!
-//! The layout is that of the tiles of Intel AMX and of broadcast dot products (VNNI, Arm dotprod) alike, takes as many
-//! bytes as the file (a few percent more for the K formats), and a piece can be read from its start to its end.
+//! The layout fits the tiles of Intel AMX and broadcast dot products (VNNI, Arm dotprod) alike. It takes as many bytes as the
+//! file (a few percent more for the K formats), and a piece is read from its start to its end.
 #![forbid(unsafe_code)]
 
 use super::Format;
@@ -42,13 +42,13 @@ pub enum Codes {
     U8,
     /// One bit: bit `c` of word `r` belongs to column `c` of row `r`.
     U1,
-    /// So many words of each row, as the file has them; see [`super::words`].
+    /// This many words of each row, as the file has them; see [`super::words`].
     Words(usize),
     /// No codes but numbers of sixteen bits: that of column `c` and row `r` of the piece is number `16c + r`.
     Halves,
     /// The same with numbers of 32 bits.
     Singles,
-    /// Signed whole numbers of sixteen bits: those of columns `2p` and `2p + 1` and row `r` of the piece are numbers `32p + 2r` and
+    /// Signed 16-bit integers: those of columns `2p` and `2p + 1` and row `r` of the piece are numbers `32p + 2r` and
     /// `32p + 2r + 1`.
     Wide,
 }
@@ -70,8 +70,7 @@ impl Codes {
     }
 }
 
-/// How the scales of a piece are stored. A weight is its scale times what its code stands for ([`Values`]), plus its
-/// minimum.
+/// How the scales of a piece are stored. A weight is its scale times the value of its code ([`Values`]), plus its minimum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scales {
     /// None.
@@ -84,7 +83,7 @@ pub enum Scales {
     Pairs,
     /// After all pieces, for each four of them, a binary16 per row.
     Fours,
-    /// After all pieces, for each eight of them, so many words of each row and a binary16 per row.
+    /// After all pieces, for each eight of them, this many words of each row and a binary16 per row.
     Words(usize),
     /// A binary16 per row and piece.
     F16,
@@ -155,17 +154,17 @@ impl Scales {
     }
 }
 
-/// What the codes of a format stand for.
+/// The values of the codes of a format.
 #[derive(Debug, Clone, Copy)]
 pub enum Values {
     /// The code less this number.
     Minus(u8),
     /// The value with the number of the code, of four bits.
     Listed(&'static [i8; 16]),
-    /// The code less 128, in parts of this number. Such rows take several times the memory of those of the file: they are packed
-    /// only while they are multiplied.
+    /// The code less 128, divided by this number. Such rows take several times the memory of those of the file: they are packed
+    /// only for the time of a product.
     Parts(u8),
-    /// What the level that packs them so finds in the tables of the format.
+    /// The level that packs them looks values up in the tables of the format.
     LookedUp,
     /// Themselves: numbers in the format, or in units.
     Numbers,
@@ -183,7 +182,7 @@ pub(super) const SINGLES: Packing = Packing {
     pack: |rows, transpose, out| transpose(rows, 0, out),
 };
 
-/// How a format of numbers is packed as whole numbers by `pack`.
+/// How a format of numbers is packed as integers by `pack`.
 pub const fn wide(pack: Pack) -> Packing {
     Packing { codes: Codes::Wide, values: Values::Numbers, scales: Scales::Unit, pack }
 }
@@ -196,12 +195,12 @@ pub type Pack = fn(rows: &Rows<'_>, transpose: Transpose, out: &mut [u8]);
 pub struct Packing {
     /// Codes.
     pub codes: Codes,
-    /// What they stand for.
+    /// The values of the codes.
     pub values: Values,
     /// Scales.
     pub scales: Scales,
-    /// Packs rows into a group: every byte of `out`, [`Packing::group_bytes`] of them, is written. What `transpose` does is
-    /// what [`super::pack::transpose`] does.
+    /// Packs rows into a group and writes every byte of `out`, [`Packing::group_bytes`] of them. `transpose` does what
+    /// [`super::pack::transpose`] does.
     pub pack: Pack,
 }
 
@@ -211,7 +210,7 @@ impl Packing {
         !matches!(self.values, Values::Parts(_))
     }
 
-    /// What units of scales are multiplied with.
+    /// The factor on units of scales.
     pub const fn factor(&self) -> f32 {
         match self.values {
             Values::Parts(n) => 1.0 / n as f32,
@@ -238,20 +237,21 @@ pub struct Group<'a> {
     pub n_pieces: usize,
     /// Bytes of the groups before it in memory that the same thread has just multiplied.
     pub n_before: usize,
-    /// Bytes of the groups behind it in memory that the same thread multiplies next.
+    /// Bytes of the groups after it in memory that the same thread multiplies next.
     pub n_following: usize,
-    /// What the thread will multiply after those: by reference, since products that copied it would wait for it to be written.
+    /// What the thread will multiply after those. It is a reference, since products that copied it would wait for it to be
+    /// written.
     pub then: &'a Ahead,
 }
 
 impl<'a> Group<'a> {
-    /// A group before and after which nothing is multiplied.
+    /// A group without others before and after it.
     pub fn alone(format: Format, bytes: &'a [u8], n_pieces: usize) -> Group<'a> {
         Group { format, bytes, n_pieces, n_before: 0, n_following: 0, then: &Ahead::NONE }
     }
 }
 
-/// Memory that may be fetched into the cache, and is never read through: it may be gone. Without bytes it is none.
+/// Memory that may be fetched into the cache, and is never read: it may no longer exist. Without bytes it is empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ahead {
     /// Of the first byte.

@@ -35,7 +35,7 @@ pub(super) const INFO: FormatInfo = FormatInfo {
     }),
 };
 
-/// What the codes stand for.
+/// The values of the codes.
 const SIGNS: [i8; 16] = [-1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 /// One block as it lies in a row.

@@ -82,7 +82,7 @@ fn pack_group(rows: &Rows<'_>, transpose: Transpose, out: &mut [u8]) {
     let codes = |blocks: &Blocks<'_>, out: &mut [u8]| {
         blocks.words(offset_of!(Packed, q), out);
         for word in out.as_chunks_mut::<4>().0 {
-            *word = turned(u32::from_le_bytes(*word)).to_le_bytes();
+            *word = transposed(u32::from_le_bytes(*word)).to_le_bytes();
         }
     };
     pack_blocks(rows, transpose, (Codes::U2, Scales::Pairs), out, codes, |packed: &Packed| {
@@ -90,8 +90,8 @@ fn pack_group(rows: &Rows<'_>, transpose: Transpose, out: &mut [u8]) {
     });
 }
 
-/// Four times four numbers of two bits with rows and columns exchanged: number `k` of byte `i` becomes number `i` of byte `k`.
-fn turned(word: u32) -> u32 {
+/// Transposes a 4×4 matrix of two-bit numbers: number `k` of byte `i` becomes number `i` of byte `k`.
+fn transposed(word: u32) -> u32 {
     let exchanged = |word: u32, distance: u32, mask: u32| {
         let differs = (word ^ word >> distance) & mask;
         word ^ differs ^ differs << distance

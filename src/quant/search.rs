@@ -1,10 +1,9 @@
-//! Finds the scales, minima and values of the K formats that make the squared error small.
+//! Finds scales, minima and values of the K formats with a small squared error.
 //!
-//! Rounding to a grid given by a scale and fitting the scale to rounded values by least squares are each optimal while
-//! the other stands still, so alternating them from many starting points finds a good pair (Lloyd, "Least squares
-//! quantization in PCM", 1982). This is done for each group alone; then for the whole block, where scales and minima
-//! are whole numbers of a common unit: each group takes the best of the neighbouring whole numbers, and the units are
-//! fitted to what all groups took.
+//! Rounding to a grid given by a scale and fitting the scale to rounded values by least squares are each optimal while the other
+//! is fixed. Alternating them from many starting points finds a good pair (Lloyd, "Least squares quantization in PCM", 1982). The
+//! search does this for each group alone, and then for the whole block, where scales and minima are integer multiples of a common
+//! unit: each group takes the best of the neighbouring integers, and the units are fitted to the choices of all groups.
 //!
 //! A block that cannot be stored, because of values that are not finite or beyond the format's range, becomes NaN.
 #![forbid(unsafe_code)]
@@ -13,7 +12,7 @@ use super::activation::reciprocal;
 use super::blocks::{Groups, OffsetGroups, SUPER};
 use super::f16::{scale, scale_bytes};
 
-/// The whole numbers that a format can store, from and to.
+/// The integers that a format can store, from and to.
 pub(super) struct Ranges {
     /// Scales and minima.
     pub scale: (i8, i8),
@@ -26,7 +25,7 @@ const BLOCK_ROUNDS: usize = 4;
 /// How often a group's scale is fitted from each starting point.
 const GROUP_ROUNDS: usize = 2;
 
-/// The nearest whole number in a range, ties to even. Adding and taking away 1.5 · 2^23 leaves no room for a fraction.
+/// The nearest integer in a range, ties to even. Adding and subtracting 1.5 · 2^23 leaves no bits for a fraction.
 #[inline]
 fn nearest(x: f32, (low, high): (i8, i8)) -> f32 {
     const NO_FRACTION: f32 = 12_582_912.0;
@@ -51,20 +50,20 @@ fn dot<const LEN: usize>(a: &[f32; LEN], b: &[f32; LEN]) -> f32 {
     sum::<LEN>(std::array::from_fn(|i| a[i] * b[i]))
 }
 
-/// As it will be stored.
+/// The scale as it will be stored.
 fn stored(d: f32) -> f32 {
     scale(scale_bytes(d))
 }
 
-/// The whole numbers beside the one nearest to `x`, itself first, inside a range; NaN counts as 0.
+/// The integers beside the one nearest to `x`, itself first, inside a range; NaN counts as 0.
 fn neighbours(x: f32, (low, high): (i8, i8)) -> impl Iterator<Item = i8> + Clone {
     let near = nearest(x, (low, high)) as i8;
     let beside = [near.saturating_sub(1), near.saturating_add(1)];
     std::iter::once(near).chain(beside.into_iter().filter(move |&n| n != near && (low..=high).contains(&n)))
 }
 
-/// Starting points for the number of steps that a group's extent is divided into: around all that there are, since an
-/// extreme value that is cut can make the others better.
+/// Starting points for the number of steps that a group's extent is divided into: around the largest number, since cutting an
+/// extreme value can make the others better.
 fn step_counts(most: f32) -> impl Iterator<Item = f32> {
     let reach = (most / 4.0).clamp(0.9, 2.5);
     (-6..=4).map(move |k| most + k as f32 / 5.0 * reach)

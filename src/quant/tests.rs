@@ -40,9 +40,8 @@ fn dequantized(info: &FormatInfo, row: &[u8]) -> Vec<f32> {
     values
 }
 
-/// A repeatable row of `n` values (a whole number of blocks) near 1 in any format: values in -1..1 where Ember can
-/// quantize; otherwise random bytes, of which many blocks are drawn and the one whose largest value is nearest to 1
-/// is taken.
+/// A repeatable row of `n` values (full blocks) near 1 in any format. Where Ember can quantize, the values are in -1..1.
+/// Otherwise many random blocks are drawn, and the one whose largest value is nearest to 1 is taken.
 pub(crate) fn sample_row(info: &FormatInfo, n: usize, seed: u32) -> Vec<u8> {
     let mut row = vec![0; info.format.row_bytes(n)];
     if let Some(quantize) = info.quantize {
@@ -224,8 +223,8 @@ fn the_integer_dot_is_the_dot_of_the_dequantized_values() {
     }
 }
 
-/// Scales of every size, infinite and NaN: no panic (and no overflow of integers, which debug builds check), finite
-/// where the values are finite, and then right.
+/// Scales of every size, infinite and NaN: no panic (and no overflow of integers, which debug builds check); where the values are
+/// finite, the results are finite and right.
 #[test]
 fn any_bytes_can_be_multiplied() {
     for info in &FORMATS {

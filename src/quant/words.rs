@@ -1,7 +1,7 @@
-//! Groups that keep the bits of the file, for levels that look values up faster than memory gives them: the words of a block's
+//! Groups that keep the bits of the file, for levels that look values up faster than memory delivers them: the words of a block's
 //! arrays are put side by side, sixteen rows in a register, and nothing is unpacked. Such groups take the memory of their rows.
 //!
-//! In a group the words of the pieces come first: of each piece those of [`Layout::PIECES`]. Then, for each block, come those of
+//! In a group the words of the pieces come first: for each piece those of [`Layout::PIECES`]. Then, for each block, come those of
 //! [`Layout::BLOCK`] and a binary16 per row.
 #![forbid(unsafe_code)]
 

@@ -1,11 +1,11 @@
-//! Adaptive-p: tokens are the likelier, the nearer their probability is to a target, and the target moves against what was chosen
-//! lately, so that choices have that probability on average (<https://github.com/ggml-org/llama.cpp/pull/17927>).
+//! Adaptive-p: the nearer the probability of a token is to a target, the likelier the token becomes. The target moves against the
+//! last choices, so that choices have that probability on average (<https://github.com/ggml-org/llama.cpp/pull/17927>).
 #![forbid(unsafe_code)]
 
 use super::candidates::Candidates;
 use crate::error::{Error, Result};
 
-/// How far from the target a probability counts as far.
+/// The distance from the target at which logits have fallen well below the peak.
 const WIDTH: f64 = 0.3;
 /// The logit of a token whose probability is the target.
 const PEAK: f64 = 5.0;
@@ -24,14 +24,14 @@ pub(super) fn validate(target: f32, decay: f32) -> Result<()> {
     Ok(())
 }
 
-/// What the stage has learnt.
+/// The state of the stage.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Average {
-    /// The probabilities of the accepted tokens, each counting `decay` times as much as the one behind it, and what they count
-    /// together.
+    /// The sum of the accepted tokens' probabilities, each weighted `decay` times as much as the next one, and the sum of these
+    /// weights.
     sum: f64,
     weight: f64,
-    /// The token chosen last, while it is not accepted yet, and its probability.
+    /// The chosen token, until it is accepted, and its probability.
     pending: Option<(u32, f64)>,
 }
 
@@ -42,17 +42,17 @@ impl Average {
         Average { sum: f64::from(target) * weight, weight, pending: None }
     }
 
-    /// What `target` is to be now.
+    /// The target for the next token.
     fn adapted(&self, target: f32) -> f64 {
         (2.0 * f64::from(target) - self.sum / self.weight).clamp(0.0, 1.0)
     }
 
-    /// `token` was chosen, whose probability before the stage was this.
+    /// `token` was chosen, whose probability before the stage was `probability`.
     pub(super) fn choose(&mut self, token: u32, probability: f64) {
         self.pending = Some((token, probability));
     }
 
-    /// `token` is part of the text; it counts if it is the one that was chosen last.
+    /// `token` is part of the text; it counts if it is the chosen one.
     pub(super) fn accept(&mut self, token: u32, decay: f32) {
         if let Some((chosen, probability)) = self.pending.take()
             && chosen == token
@@ -70,13 +70,13 @@ pub(super) struct Before {
 }
 
 impl Before {
-    /// That of `token`.
+    /// The probability of `token`.
     pub(super) fn probability(&self, token: u32) -> f64 {
         self.tokens.binary_search_by_key(&token, |&(id, _)| id).map_or(0.0, |at| self.tokens[at].1)
     }
 }
 
-/// Changes the logits; what the probabilities were goes to `before`.
+/// Changes the logits; the probabilities before that go to `before`.
 pub(super) fn apply(
     candidates: &mut Candidates,
     target: f32,
@@ -85,8 +85,8 @@ pub(super) fn apply(
 ) -> Result<()> {
     let (n, total) = (candidates.len(), candidates.weigh() as f64);
     before.tokens.clear();
-    let room = before.tokens.try_reserve(n);
-    room.map_err(|_| Error::NoMemory(format!("no memory for the probabilities of {n} candidates")))?;
+    let reserved = before.tokens.try_reserve(n);
+    reserved.map_err(|_| Error::NoMemory(format!("no memory for the probabilities of {n} candidates")))?;
     before.tokens.extend(candidates.iter().map(|c| (c.id, c.weight as f64 / total)));
     let target = average.adapted(target);
     for (logit, (_, probability)) in candidates.logits_mut().1.iter_mut().zip(&before.tokens) {

@@ -4,7 +4,7 @@
 use super::candidates::Candidates;
 use crate::error::{Error, Result};
 
-/// In ascending order of tokens, each once, with the sum of its biases, of which a finite one must not become infinite.
+/// In ascending order of tokens, each one time, with the sum of its biases; finite biases must not add up to infinity.
 pub(super) fn sorted_bias(bias: &[(u32, f32)]) -> Result<Vec<(u32, f32)>> {
     if let Some((token, bias)) = bias.iter().find(|(_, b)| b.is_nan() || *b == f32::INFINITY) {
         return Err(Error::InvalidArgument(format!(
@@ -30,7 +30,7 @@ pub(super) fn sorted_bias(bias: &[(u32, f32)]) -> Result<Vec<(u32, f32)>> {
     Ok(sums)
 }
 
-/// In ascending order, each once.
+/// In ascending order, each one time.
 pub(super) fn sorted_tokens(tokens: &[u32]) -> Vec<u32> {
     let mut sorted = tokens.to_vec();
     sorted.sort_unstable();

@@ -1,10 +1,10 @@
-//! The tokens still in the race, always in ascending order of token id.
+//! The remaining candidate tokens, always in ascending order of token id.
 //!
-//! Weights are probabilities in whole numbers (see [`super::weights`]). Sums of whole numbers do not depend on their order, so no
-//! stage has to sort for its result to be the same everywhere; a token 2⁴⁰ times less likely than the likeliest has no chance.
+//! Weights are probabilities as integers (see [`super::weights`]). Sums of integers do not depend on their order, so no stage has
+//! to sort for its result to be the same everywhere. A token 2⁴⁰ times less likely than the likeliest has no chance.
 //!
-//! Ids, logits and weights lie apart, so that what is done to all of them is done with vectors. The few that a stage is about are
-//! copied to a list of their own.
+//! Ids, logits and weights lie in separate arrays, so that operations on all of them are vectorized. A stage that changes few
+//! candidates copies them to a list of its own.
 #![forbid(unsafe_code)]
 
 use super::scan::{self, LANES};
@@ -17,7 +17,7 @@ use std::ops::Range;
 /// The most candidates whose weights are certain to add up within 64 bits.
 const MAX_CANDIDATES: usize = (1 << 24) - 1;
 
-/// Candidates that a draw passes at once.
+/// Candidates that a draw passes in one step.
 const PICKED: usize = 256;
 
 /// A token that may be chosen.
@@ -40,8 +40,8 @@ impl Candidate {
 pub(super) struct Distribution {
     /// The sum of the weights.
     pub(super) total: u64,
-    /// The largest logit, and the logarithm of the sum of the exponentials of the logits less that one: two numbers, since a sum of
-    /// them would lose the second where logits are huge.
+    /// The largest logit, and the logarithm of the sum of the exponentials of the logits minus that one. They are two numbers,
+    /// since their sum would lose the second where logits are huge.
     max: f64,
     log_sum: f64,
     /// In natural units.
@@ -55,19 +55,19 @@ impl Distribution {
     }
 }
 
-/// The candidates, and room for copies of some that a selection may shuffle.
+/// The candidates, and space for copies of some that a selection may shuffle.
 #[derive(Debug, Default)]
 pub(super) struct Candidates {
     ids: Vec<u32>,
     logits: Vec<f32>,
-    /// Of all, or none.
+    /// Of all candidates, or empty.
     weights: Vec<u64>,
     some: Vec<Candidate>,
 }
 
 impl Candidates {
-    /// Starts over with all tokens but those ruled out by an infinite logit; of these with the `best` ones alone, if that is not 0.
-    /// Leaves at least one candidate, each with a logit that is a number and below `+inf`. `NoMemory` where there are too many.
+    /// Starts over with all tokens except those that an infinite logit rules out; with the `best` ones alone, if that is not 0.
+    /// Leaves at least one candidate; each has a logit that is a number and below `+inf`. `NoMemory` where there are too many.
     pub(super) fn fill(&mut self, logits: &[f32], best: usize) -> Result<()> {
         let (max, _) = largest(logits)?;
         let n = logits.len();
@@ -99,7 +99,7 @@ impl Candidates {
         Ok(())
     }
 
-    /// As [`Candidates::fill`], with the tokens alone whose bits are set in `words`: token `i` is bit `i % 32` of word `i / 32`.
+    /// As [`Candidates::fill`], with only the tokens whose bits are set in `words`: token `i` is bit `i % 32` of word `i / 32`.
     pub(super) fn fill_allowed(&mut self, logits: &[f32], words: &[u32]) -> Result<()> {
         largest(logits)?;
         let n: usize = words.iter().map(|word| word.count_ones() as usize).sum();
@@ -136,16 +136,16 @@ impl Candidates {
         self.ids.len()
     }
 
-    /// The ids, and the logits to change: not to NaN or `+inf`, and not to -0, which would be less than +0.
+    /// The ids, and the logits, which callers may change: not to NaN or `+inf`, and not to -0, which would be less than +0.
     pub(super) fn logits_mut(&mut self) -> (&[u32], &mut [f32]) {
         self.weights.clear();
         (&self.ids, &mut self.logits)
     }
 
-    /// The logit of token `id`, to change as those of [`Candidates::logits_mut`], if it is among the candidates.
+    /// The logit of token `id`, which callers may change as those of [`Candidates::logits_mut`], if it is a candidate.
     pub(super) fn logit_mut(&mut self, id: u32) -> Option<&mut f32> {
         self.weights.clear();
-        // While none has been left out, a token's id is its place.
+        // While no candidate has been removed, a token's id is its place.
         let is_it = |&at: &usize| self.ids.get(at) == Some(&id);
         let at = Some(id as usize).filter(is_it).or_else(|| self.ids.binary_search(&id).ok())?;
         self.logits.get_mut(at)
@@ -166,7 +166,7 @@ impl Candidates {
         scan::max(&self.logits)
     }
 
-    /// Computes the weights; returns their sum: at least 2⁴⁰, as long as a candidate is left that is not ruled out.
+    /// Computes the weights and returns their sum: at least 2⁴⁰, as long as some candidate is not ruled out.
     pub(super) fn weigh(&mut self) -> u64 {
         weights::of(&self.logits, self.max(), &mut self.weights)
     }
@@ -182,7 +182,7 @@ impl Candidates {
         distribution
     }
 
-    /// Keeps the candidates that `keep` holds for, which is told no weights, and asked about some that there are not.
+    /// Keeps the candidates that `keep` holds for. `keep` gets no weights, and may be asked about candidates that do not exist.
     pub(super) fn retain(&mut self, keep: impl Fn(Candidate) -> bool) {
         let (mut n_kept, n) = (0, self.len());
         for first in (0..n).step_by(LANES) {
@@ -224,7 +224,8 @@ impl Candidates {
         self.weights.clear();
     }
 
-    /// Keeps those that `arrange` puts first in a copy that it may change but for the ids, and says how many those are.
+    /// Keeps the candidates that `arrange` puts first in a copy, and returns their number. `arrange` may change the copy except
+    /// the ids.
     pub(super) fn keep_first_of(&mut self, arrange: impl FnOnce(&mut [Candidate]) -> usize) {
         self.copy_of(f32::NEG_INFINITY..f32::INFINITY);
         let n = arrange(&mut self.some).clamp(1, self.some.len().max(1));
@@ -238,7 +239,7 @@ impl Candidates {
         self.truncate(self.some.len());
     }
 
-    /// These instead, which are not more, by ascending id.
+    /// Replaces the candidates by these, which are not more, by ascending id.
     pub(super) fn replace(&mut self, by: &[Candidate]) {
         self.truncate(0);
         self.ids.extend(by.iter().map(|c| c.id));
@@ -257,12 +258,12 @@ impl Candidates {
         self.truncate(k);
     }
 
-    /// How much those weigh together whose logits are at least `least`, and how many they are.
+    /// The sum of the weights of candidates with logits of at least `least`, and their number.
     pub(super) fn weight_from(&self, least: f32) -> (u64, usize) {
         scan::weight_from(&self.logits, &self.weights, least)
     }
 
-    /// Copies of those with logits in `range`, to be shuffled.
+    /// Copies of the candidates with logits in `range`, which the caller may shuffle.
     pub(super) fn copy_of(&mut self, range: Range<f32>) -> &mut [Candidate] {
         self.some.clear();
         for first in (0..self.len()).step_by(LANES) {
@@ -277,9 +278,9 @@ impl Candidates {
         &mut self.some
     }
 
-    /// The token at `r` when the candidates' weights are laid end to end, whose sum is more than that.
+    /// The candidate at `r` when their weights are laid end to end; the sum of the weights is more than `r`.
     pub(super) fn pick(&self, mut r: u64) -> Option<Candidate> {
-        // Many at once first, which take fewer instructions than one after another.
+        // Batches first, which take fewer instructions than one candidate after another.
         let many = self.weights.chunks(PICKED).take_while(|weights| {
             let sum = weights.iter().sum();
             let passes = r >= sum;
@@ -298,7 +299,7 @@ impl Candidates {
     }
 }
 
-/// The first elements, and zeros where there are no more.
+/// The first elements, padded with zeros.
 #[inline(always)]
 fn lanes<T: Copy + Default>(from: &[T]) -> [T; LANES] {
     from.first_chunk().copied().unwrap_or_else(|| {
@@ -308,7 +309,7 @@ fn lanes<T: Copy + Default>(from: &[T]) -> [T; LANES] {
     })
 }
 
-/// Puts into `some`, by ascending id, the `k` best of those with these logits and the ids of their places that exceed `least`.
+/// Puts the `k` best candidates with logits above `least` into `some`, by ascending id.
 fn collect_best(
     k: usize,
     mut least: Option<f32>,
@@ -329,7 +330,7 @@ fn collect_best(
             }
         }
         if some.len() >= most {
-            // Those behind have higher ids, so they must exceed the last of the best.
+            // Later candidates have higher ids, so they must exceed the last of the best.
             keep_best_of(some, k);
             least = Some(some[k - 1].logit);
         }
@@ -346,7 +347,7 @@ fn keep_best_of(some: &mut Vec<Candidate>, k: usize) {
     }
 }
 
-/// The largest logit, above `-inf`, and the token that has it, of several the one with the lowest id.
+/// The largest logit, above `-inf`, and its token, of several the one with the lowest id.
 pub(super) fn largest(logits: &[f32]) -> Result<(f32, u32)> {
     if logits.is_empty() || logits.len() > MAX_CANDIDATES {
         let n = logits.len();

@@ -1,4 +1,4 @@
-//! Tokens that may be next in a text which follows a constraint.
+//! The stage that keeps the tokens which a constraint allows next.
 #![forbid(unsafe_code)]
 
 use super::bias;

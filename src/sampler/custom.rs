@@ -1,4 +1,4 @@
-//! A stage of the host's own.
+//! A stage that the host defines.
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -7,8 +7,7 @@ use std::sync::Arc;
 use super::candidates::Candidates;
 use crate::error::{Error, Result};
 
-/// Looks at the candidates, ids in ascending order, and changes their logits: `-inf` rules one out. An error ends the
-/// sampling.
+/// Reads the candidates, ids in ascending order, and changes their logits: `-inf` rules one out. An error ends the sampling.
 type Function = dyn Fn(&[u32], &mut [f32]) -> Result<()> + Send + Sync;
 
 /// A function that changes logits. Clones are the same function.

@@ -1,5 +1,5 @@
-//! DRY, "don't repeat yourself" (p-e-w, github.com/oobabooga/text-generation-webui, pull request 5677): a token that would
-//! carry on a passage which stood in the text before is made less likely, the more so the longer the passage is by now.
+//! DRY, "don't repeat yourself" (p-e-w, github.com/oobabooga/text-generation-webui, pull request 5677): makes a token less likely
+//! that would continue a passage which occurred before. The longer the passage is by now, the less likely the token becomes.
 #![forbid(unsafe_code)]
 
 use std::collections::TryReserveError;
@@ -9,22 +9,21 @@ use crate::error::{Error, Result};
 
 /// The longest history.
 const MOST: usize = 1 << 20;
-/// The logarithm of the largest f32: what the penalty's power is kept below.
+/// The logarithm of the largest f32, below which the power in the penalty is kept.
 const MOST_LOG: f64 = 88.7;
 
-/// How passages that are repeated are made less likely.
+/// How repeated passages are made less likely.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dry {
-    /// Taken off a logit for a passage of `allowed_length`; 0 changes nothing.
+    /// Subtracted from a logit for a passage of `allowed_length`; 0 changes nothing.
     pub multiplier: f32,
-    /// By how much more for each further token; at least 1.
+    /// The factor for each further token; at least 1.
     pub base: f32,
     /// The shortest passage that counts, in tokens.
     pub allowed_length: usize,
-    /// How many accepted tokens are looked at, the latest ones; 0 for none.
+    /// How many of the latest accepted tokens are searched; 0 for none.
     pub last_n: usize,
-    /// Runs of tokens that no passage goes beyond: line ends, quotation marks. One that is a single token is never made less
-    /// likely.
+    /// Runs of tokens that interrupt passages: line ends, quotation marks. A breaker of a single token is never made less likely.
     pub breakers: Vec<Vec<u32>>,
 }
 
@@ -45,9 +44,9 @@ impl Dry {
 /// Scratch.
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
-    /// For each number of tokens back from the end how long the passage is that ends there and at the end.
+    /// For each number of tokens back from the end, the length of the passage that ends both there and at the end.
     lengths: Vec<u32>,
-    /// Tokens that came behind such a passage, and its length.
+    /// Tokens that followed such a passage, and its length.
     followers: Vec<(u32, u32)>,
 }
 
@@ -76,12 +75,12 @@ pub(super) fn validate(dry: &mut Dry) -> Result<()> {
     Ok(())
 }
 
-/// `recent` is the tokens to look at, the latest last.
+/// `recent` has the tokens to search, the latest last.
 pub(super) fn apply(candidates: &mut Candidates, dry: &Dry, recent: &[u32], scratch: &mut Repeats) {
     let n = recent.len();
     let Repeats { lengths, followers } = scratch;
     followers.clear();
-    let limit = behind_breaker(recent, &dry.breakers);
+    let limit = len_after_breaker(recent, &dry.breakers);
     if n <= dry.allowed_length || limit < dry.allowed_length || dry.multiplier == 0.0 {
         return;
     }
@@ -109,8 +108,8 @@ fn penalty(dry: &Dry, length: usize) -> f32 {
     (f64::from(dry.multiplier) * libm::exp(log.min(MOST_LOG))) as f32
 }
 
-/// How many tokens came behind the last breaker.
-fn behind_breaker(recent: &[u32], breakers: &[Vec<u32>]) -> usize {
+/// How many tokens came after the last breaker.
+fn len_after_breaker(recent: &[u32], breakers: &[Vec<u32>]) -> usize {
     for (at, token) in recent.iter().enumerate().rev() {
         let first = breakers.partition_point(|breaker| breaker[0] < *token);
         let of_token = breakers[first..].iter().take_while(|breaker| breaker[0] == *token);
@@ -122,8 +121,8 @@ fn behind_breaker(recent: &[u32], breakers: &[Vec<u32>]) -> usize {
     recent.len()
 }
 
-/// `lengths[k]`: how long the longest passage is that `recent` ends with and that also ends `k` tokens before its end. The
-/// Z algorithm, from the end: linear.
+/// `lengths[k]`: the length of the longest passage that ends both at the end of `recent` and `k` tokens before it. The Z
+/// algorithm, from the end, in linear time.
 fn repeats(recent: &[u32], lengths: &mut Vec<u32>) {
     let n = recent.len();
     let back = |i: usize| recent[n - 1 - i];
@@ -172,11 +171,11 @@ mod tests {
     #[test]
     fn no_passage_goes_beyond_a_breaker() {
         let breakers = [vec![7], vec![8, 9], vec![8, 9, 5]];
-        assert_eq!(behind_breaker(&[1, 2, 3], &breakers), 3);
-        assert_eq!(behind_breaker(&[1, 7, 2, 3], &breakers), 2);
-        assert_eq!(behind_breaker(&[7, 7], &breakers), 0);
-        assert_eq!(behind_breaker(&[8, 9, 1], &breakers), 1);
-        assert_eq!(behind_breaker(&[8, 9, 5, 1], &breakers), 1);
-        assert_eq!(behind_breaker(&[1, 8], &breakers), 2);
+        assert_eq!(len_after_breaker(&[1, 2, 3], &breakers), 3);
+        assert_eq!(len_after_breaker(&[1, 7, 2, 3], &breakers), 2);
+        assert_eq!(len_after_breaker(&[7, 7], &breakers), 0);
+        assert_eq!(len_after_breaker(&[8, 9, 1], &breakers), 1);
+        assert_eq!(len_after_breaker(&[8, 9, 5, 1], &breakers), 1);
+        assert_eq!(len_after_breaker(&[1, 8], &breakers), 2);
     }
 }

@@ -1,21 +1,22 @@
-//! The exponential function, several numbers at a time. Sums and products in a fixed order and no branches: the same everywhere,
-//! and compilers take vectors.
+//! The exponential function, several numbers at a time. It adds and multiplies in a fixed order and has no branches: results are
+//! the same everywhere, and compilers vectorize it.
 #![forbid(unsafe_code)]
 
 use std::array;
 use std::f64::consts;
 
-/// Numbers that are looked at side by side.
+/// Numbers that are computed side by side.
 pub(crate) const LANES: usize = 8;
 
-/// Taken off a number below 2⁵¹ after it was added, this leaves the nearest whole number; the sum's lowest bits are that number's.
+/// Added to a number below 2⁵¹ and subtracted again, it leaves the nearest integer; the sum's lowest bits are those of the
+/// integer.
 pub(super) const TO_WHOLE: f64 = 1.5 * (1u64 << 52) as f64;
-/// ln 2, cut into a part whose product with a small whole number is exact, and the rest (Cody & Waite 1980).
+/// ln 2 as a sum: a part whose product with a small integer is exact, and the rest (Cody & Waite 1980).
 const LN_2: [f64; 2] = [
     f64::from_bits(consts::LN_2.to_bits() & !0xFFFF_FFFF),
     consts::LN_2 - f64::from_bits(consts::LN_2.to_bits() & !0xFFFF_FFFF),
 ];
-/// `1 / n!`, as many as make the series of exp(r) exact to 2⁻⁴⁵ where |r| is at most half of ln 2.
+/// `1 / n!`: enough terms to make the series of exp(r) exact to 2⁻⁴⁵ where |r| is at most half of ln 2.
 const RECIPROCALS: [f64; 12] = {
     let (mut all, mut n, mut factorial) = ([1.0; 12], 1, 1.0);
     while n < all.len() {
@@ -35,7 +36,7 @@ pub(crate) fn exp<const N: usize>(x: [f64; N]) -> [f64; N] {
         let n = shifted[i] - TO_WHOLE;
         x[i] - n * LN_2[0] - n * LN_2[1]
     });
-    // Two terms, four terms, all: few steps wait for the one before (Estrin 1960).
+    // Two terms, four terms, all: few operations wait for the one before (Estrin 1960).
     let series: [f64; N] = array::from_fn(|i| {
         let r = r[i];
         let (r2, r4) = (r * r, r * r * (r * r));

@@ -1,7 +1,8 @@
-//! Infill, for filling a gap in a text: nothing is put in rather than something that the model is not sure of. The definition is
-//! llama.cpp's (<https://github.com/ggml-org/llama.cpp/pull/9896>): where ends of generation are likely as against the number of
-//! candidates, they alone are left; else tokens that begin with another one's text are merged with it, and what is unlikely goes.
-//! There, the sums decide what is left, and logits stay; here a token has the logit of its sum, so that it is drawn as often as that says.
+//! Infill, for filling a gap in a text: the gap stays empty rather than getting text that the model is not sure of. The
+//! definition is llama.cpp's (<https://github.com/ggml-org/llama.cpp/pull/9896>). Where ends of generation are likely relative to
+//! the number of candidates, they alone are left. Otherwise tokens that begin with another token's text are merged with it, and
+//! unlikely ones go. In llama.cpp the sums decide what is left and logits stay; here a token gets the logit of its sum, so that
+//! it is drawn that often.
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -10,11 +11,11 @@ use std::sync::Arc;
 use super::candidates::{Candidate, Candidates};
 use crate::error::{Error, Result};
 
-/// What the stage asks of a vocabulary.
+/// What the stage needs of a vocabulary.
 pub trait Vocabulary: Send + Sync {
     /// Whether a token ends a generation.
     fn is_end(&self, token: u32) -> bool;
-    /// The bytes of text that a token stands for: none for a control token, or for one that there is not.
+    /// The bytes of text that a token stands for: none for a control token, or for one that does not exist.
     fn text(&self, token: u32) -> &[u8];
     /// The token that ends a turn, or else a text.
     fn end(&self) -> Option<u32>;
@@ -49,13 +50,13 @@ impl PartialEq for Infill {
     }
 }
 
-/// Tokens with less of the probability go.
+/// Tokens with a smaller share of the probability go.
 const LEAST: f64 = 0.2;
 
-/// Room to work in.
+/// Scratch.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
-    /// Candidates, the best first, with what each weighs by now; 0 when it was merged with another.
+    /// Candidates, the best first, with their weights by now; 0 for one that was merged with another.
     merged: Vec<Candidate>,
     /// Their places, by text.
     by_text: Vec<u32>,
@@ -71,9 +72,10 @@ impl Scratch {
         self.by_text.clear();
         self.place.clear();
         self.least.clear();
-        let room = self.merged.try_reserve(n).and_then(|()| self.by_text.try_reserve(n));
-        let room = room.and_then(|()| self.place.try_reserve(n));
-        room.and_then(|()| self.least.try_reserve(4 * n.next_power_of_two()))
+        let reserved = self.merged.try_reserve(n).and_then(|()| self.by_text.try_reserve(n));
+        let reserved = reserved.and_then(|()| self.place.try_reserve(n));
+        reserved
+            .and_then(|()| self.least.try_reserve(4 * n.next_power_of_two()))
             .map_err(|_| Error::NoMemory(format!("no memory to merge {n} candidates")))
     }
 }
@@ -110,8 +112,8 @@ pub(super) fn apply(candidates: &mut Candidates, infill: &Infill, scratch: &mut 
     Ok(())
 }
 
-/// Merges, from the best on, each token with those whose texts begin with its own, again from the best on, into the likelier of
-/// the two. Each pair that is looked at is one token less.
+/// Merges each token, from the best on, with those whose texts begin with its text, again from the best on, into the likelier of
+/// the two. Each visited pair is one token fewer.
 fn merge(vocabulary: &dyn Vocabulary, scratch: &mut Scratch) {
     let Scratch { merged, by_text, place, least } = scratch;
     let text = |c: &Candidate| vocabulary.text(c.id);
@@ -129,7 +131,7 @@ fn merge(vocabulary: &dyn Vocabulary, scratch: &mut Scratch) {
         if beginning.is_empty() || least[n_leaves + place[at] as usize] == u32::MAX {
             continue;
         }
-        // Those that begin with it stand together, the shortest, and so itself or an equal one, first.
+        // The tokens that begin with it are neighbours, with the shortest first: itself or an equal one.
         let from = by_text.partition_point(|&other| text(&merged[other as usize]) < beginning);
         let n =
             by_text[from..].partition_point(|&other| text(&merged[other as usize]).starts_with(beginning));

@@ -1,5 +1,5 @@
-//! Mirostat 2: tokens that would surprise more than a bound are left out, and the bound follows the surprise that is wanted
-//! (Basu et al. 2020, arXiv:2007.14966). Surprise is measured in bits.
+//! Mirostat 2: leaves out tokens whose surprise exceeds a bound, and moves the bound towards the wanted surprise (Basu et al.
+//! 2020, arXiv:2007.14966). Surprise is measured in bits.
 #![forbid(unsafe_code)]
 
 use super::candidates::Candidates;
@@ -14,19 +14,19 @@ pub(super) fn validate(tau: f32, eta: f32) -> Result<()> {
     Ok(())
 }
 
-/// The bound to begin with.
+/// The first bound.
 pub(super) fn start(tau: f32) -> f64 {
     2.0 * f64::from(tau)
 }
 
-/// Leaves out what surprises more than `bound`, but for the likeliest token.
+/// Leaves out tokens with more surprise than `bound`, except the likeliest.
 pub(super) fn apply(candidates: &mut Candidates, bound: f64) {
     let (distribution, max) = (candidates.distribution(), candidates.max());
     let bits = |logit: f32| distribution.surprise(logit) * std::f64::consts::LOG2_E;
     candidates.retain(|c| bits(c.logit) <= bound || c.logit == max);
 }
 
-/// The bound after a token was drawn whose surprise among the candidates left was `surprise`.
+/// The next bound, after a token was drawn whose surprise among the candidates left was `surprise`.
 pub(super) fn next(bound: f64, surprise: f64, tau: f32, eta: f32) -> f64 {
     bound - f64::from(eta) * (surprise - f64::from(tau))
 }

@@ -1,5 +1,5 @@
-//! Mirostat's first version: how fast probabilities fall is estimated from the likeliest tokens, and as many of these are kept as would
-//! give the surprise that a bound says (Basu et al. 2020, arXiv:2007.14966, algorithm 1).
+//! Mirostat's first version: estimates from the likeliest tokens how fast probabilities fall, and keeps as many tokens as give
+//! the surprise of a bound (Basu et al. 2020, arXiv:2007.14966, algorithm 1).
 #![forbid(unsafe_code)]
 
 use super::candidates::{Candidate, Candidates};
@@ -16,7 +16,7 @@ pub(super) fn validate(tau: f32, eta: f32, m: usize) -> Result<()> {
     }
 }
 
-/// Keeps the likeliest tokens, `n_vocab` being those of the vocabulary.
+/// Keeps the likeliest tokens; `n_vocab` is the size of the vocabulary.
 pub(super) fn apply(candidates: &mut Candidates, bound: f64, m: usize, n_vocab: usize) {
     if candidates.len() < 2 {
         return;
@@ -27,7 +27,7 @@ pub(super) fn apply(candidates: &mut Candidates, bound: f64, m: usize, n_vocab: 
             copy.select_nth_unstable_by(m - 1, Candidate::best_first);
         }
         copy[..m].sort_unstable_by(Candidate::best_first);
-        // A stage before may have ruled tokens out without leaving them out.
+        // An earlier stage may have ruled tokens out without removing them.
         let possible = copy[..m].iter().take_while(|c| c.logit > f32::NEG_INFINITY).count();
         let kept = number(&copy[..possible], bound, n_vocab).min(copy.len());
         if kept < copy.len() {
@@ -56,6 +56,6 @@ fn number(best: &[Candidate], bound: f64, n_vocab: usize) -> usize {
         false => epsilon / (1.0 - libm::pow(n_vocab as f64, -epsilon)),
     };
     let k = libm::pow(share * libm::pow(2.0, bound), 1.0 / s);
-    // Of equal probabilities s is 0, and all are kept or none.
+    // For equal probabilities s is 0, and all are kept or none.
     if k >= usize::MAX as f64 { usize::MAX } else { (k as usize).max(1) }
 }

@@ -1,7 +1,7 @@
 //! Choosing the next token: an ordered chain of stages that narrow or reweigh the candidates, then one draw.
 //!
 //! A logit of `-inf` rules its token out; one of `+inf` rules out all tokens without one; NaN is an error. Candidates
-//! are compared by logit, equal ones by token id, the lower id first. Probabilities are whole numbers in units of 2⁻⁴⁰ of
+//! are compared by logit, equal ones by token id, the lower id first. Probabilities are integers in units of 2⁻⁴⁰ of
 //! the largest, and the random numbers are those of xoshiro256++ seeded through SplitMix64, so that the same logits,
 //! chain and seed give the same tokens on every machine.
 #![forbid(unsafe_code)]
@@ -59,23 +59,23 @@ pub struct Sampler {
     seed: u64,
     rng: Rng,
     candidates: Candidates,
-    /// The latest accepted tokens, as many as the stages look at.
+    /// The latest accepted tokens, as many as the stages need.
     history: VecDeque<u32>,
     n_history: usize,
-    /// How many of them, the latest, were generated, and whether frequency and presence count those alone.
+    /// How many of them, the latest, were generated, and whether frequency and presence count only those.
     n_generated: usize,
     generated_only: bool,
-    /// Room for a part of the history.
+    /// A buffer for a part of the history.
     recent: Vec<u32>,
     repeats: Repeats,
     /// The bound of the stage [`Stage::Mirostat`] or [`Stage::Mirostat1`].
     bound: f64,
     /// How many logits there are.
     n_vocab: usize,
-    /// What the stage [`Stage::AdaptiveP`] has learnt, and its scratch.
+    /// The state of the stage [`Stage::AdaptiveP`], and its scratch.
     average: Average,
     before: Before,
-    /// That of the stage [`Stage::Infill`].
+    /// The scratch of the stage [`Stage::Infill`].
     merging: infill::Scratch,
     /// One for each stage [`Stage::Constraint`], in order.
     runs: Vec<Run>,
@@ -107,7 +107,7 @@ impl Sampler {
         }
     }
 
-    /// A chain with the same stages, and the same to come: it begins with scratch of its own.
+    /// A chain with the same stages that will give the same tokens; it begins with scratch of its own.
     ///
     /// # Errors
     /// [`Error::NoMemory`].
@@ -128,21 +128,21 @@ impl Sampler {
         Ok(copy)
     }
 
-    /// As [`Sampler::try_clone`], but with random numbers from the beginning of the seed that is `i` more, beyond the last one
-    /// from 0 on.
+    /// As [`Sampler::try_clone`], but with the random numbers of the seed that is `i` larger, from their beginning; after the
+    /// largest seed comes 0.
     ///
     /// # Errors
     /// [`Error::NoMemory`].
-    pub fn with_seed_behind(&self, i: u64) -> Result<Sampler> {
+    pub fn with_seed_offset(&self, i: u64) -> Result<Sampler> {
         let seed = self.seed.wrapping_add(i);
         Ok(Sampler { seed, rng: Rng::new(seed), ..self.try_clone()? })
     }
 
-    /// Whether there is room for another stage.
+    /// Whether another stage fits.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] when there are [`MOST_STAGES`].
-    pub fn check_room(&self) -> Result<()> {
+    pub fn check_capacity(&self) -> Result<()> {
         match self.stages.len() < MOST_STAGES {
             true => Ok(()),
             false => Err(Error::InvalidArgument(format!("a chain has at most {MOST_STAGES} stages"))),
@@ -155,7 +155,7 @@ impl Sampler {
     /// [`Error::InvalidArgument`] names a parameter that is out of range, and says when there are [`MOST_STAGES`];
     /// [`Error::NoMemory`]. The chain stays as it is.
     pub fn push(&mut self, mut stage: Stage) -> Result<()> {
-        self.check_room()?;
+        self.check_capacity()?;
         match &mut stage {
             Stage::Temperature(t) => temperature::validate(*t)?,
             Stage::DynamicTemperature { temperature, range, exponent } => {
@@ -198,13 +198,13 @@ impl Sampler {
         Ok(())
     }
 
-    /// Whether the penalties of frequency and presence count the tokens that were generated since the last one of a prompt, and no others, as
-    /// OpenAI's API has them. A new sampler counts all that were accepted. The penalty of repetition always does.
+    /// Whether the penalties of frequency and presence count only the tokens that were generated since the last one of a prompt,
+    /// as in OpenAI's API. A new sampler counts all accepted tokens. The penalty of repetition always does.
     pub fn set_penalties_generated_only(&mut self, generated_only: bool) {
         self.generated_only = generated_only;
     }
 
-    /// Sets the bound of a stage of Mirostat's, of which there is one at most.
+    /// Sets the bound of the Mirostat stage, of which a chain has one at most.
     fn begin_mirostat(&mut self, tau: f32) -> Result<()> {
         if self.mirostat().is_some() {
             return Err(Error::InvalidArgument("the chain has a Mirostat stage already".into()));
@@ -213,7 +213,7 @@ impl Sampler {
         Ok(())
     }
 
-    /// Keeps the latest `last_n` accepted tokens, at least, and has room to look for repeats among `n_dry`.
+    /// Keeps at least the latest `last_n` accepted tokens, with capacity to search `n_dry` for repeats.
     fn remember(&mut self, last_n: usize, n_dry: usize) -> Result<()> {
         let n = self.n_history.max(last_n);
         let outcome = self.history.try_reserve(n.saturating_sub(self.history.len()));
@@ -241,7 +241,7 @@ impl Sampler {
         self.seed
     }
 
-    /// Starts over: the random numbers, the accepted tokens, what stages have learnt.
+    /// Starts over: the random numbers, the accepted tokens, the state of stages.
     pub fn reset(&mut self) {
         self.rng = Rng::new(self.seed);
         self.history.clear();
@@ -252,10 +252,10 @@ impl Sampler {
         self.average = started.unwrap_or_default();
     }
 
-    /// Tells the stages that look back that `token` is now part of the text: one that was sampled, or one of a prompt.
+    /// Informs the stages that look back that `token` is now part of the text: a sampled one, or one of a prompt.
     ///
-    /// A [`Stage::Constraint`] takes a token that is accepted behind [`Sampler::sample`] as the next of its text. Any other is one of a
-    /// prompt, and it begins anew behind that.
+    /// A [`Stage::Constraint`] takes a token that is accepted after [`Sampler::sample`] as the next of its text. Any other token
+    /// belongs to a prompt, and the constraint begins anew after it.
     pub fn accept(&mut self, token: u32) {
         if let Some((_, decay)) = self.adaptive_p() {
             self.average.accept(token, decay);
@@ -273,7 +273,7 @@ impl Sampler {
         self.remember_token(token);
     }
 
-    /// As [`Sampler::accept`] for a token that was generated, whoever chose it.
+    /// As [`Sampler::accept`] for a generated token, however it was chosen.
     pub fn accept_generated(&mut self, token: u32) {
         self.has_sampled = true;
         self.accept(token);
@@ -289,7 +289,7 @@ impl Sampler {
         self.history.push_back(token);
     }
 
-    /// Tells the stages that look back that `text` is all the text there is, whatever was accepted before.
+    /// Informs the stages that look back that `text` is all of the text, whatever was accepted before.
     pub fn read(&mut self, text: &[u32]) {
         self.restart();
         self.history.clear();
@@ -304,12 +304,12 @@ impl Sampler {
         self.runs.iter_mut().filter(|run| !run.is_fresh()).for_each(Run::reset);
     }
 
-    /// The texts that follow its constraints, in the order of these.
+    /// The texts under its constraints, in the order of the stages.
     pub fn runs(&mut self) -> &mut [Run] {
         &mut self.runs
     }
 
-    /// Whether a token that is the only candidate is always chosen, and nothing is learnt from it but that it was accepted.
+    /// Whether a token that is the only candidate is always chosen, and changes no state except that it was accepted.
     pub fn takes_the_only(&self) -> bool {
         let minds = |stage: &Stage| {
             matches!(
@@ -320,12 +320,12 @@ impl Sampler {
         !self.stages.iter().any(minds)
     }
 
-    /// Chooses a token given one logit per token. Takes one random number if more than one candidate is left, and
-    /// [`Stage::Xtc`] takes one of its own. The token is not accepted yet.
+    /// Chooses a token, given one logit per token. Takes one random number if more than one candidate is left; [`Stage::Xtc`]
+    /// takes one of its own. The token is not accepted yet.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if there are no logits or 2²⁴ and more, if one is NaN, if all are `-inf`, if a stage
-    /// rules out all that are left, or if a constraint cannot go on.
+    /// [`Error::InvalidArgument`] if there are no logits or 2²⁴ and more, if one is NaN, if all are `-inf`, if a stage rules out
+    /// all that are left, or if a constraint cannot continue.
     pub fn sample(&mut self, logits: &[f32]) -> Result<u32> {
         self.sample_under(logits, None)
     }
@@ -341,7 +341,7 @@ impl Sampler {
                 Some(run) => return constraint::arg_max(logits, run),
             }
         }
-        // Those that the first stage would leave out need not be listed.
+        // Tokens that the first stage would remove need not be listed.
         let best = if let Some(Stage::TopK(k)) = self.stages.first() { *k } else { 0 };
         self.n_vocab = logits.len();
         let leads = run.is_none() && matches!(self.stages.first(), Some(Stage::Constraint(_)));
@@ -380,7 +380,7 @@ impl Sampler {
         Ok(picked.id)
     }
 
-    /// Penalties of which those of frequency and presence are for generated tokens alone.
+    /// Applies penalties, with those of frequency and presence for generated tokens alone.
     fn penalize_generated(&mut self, penalties: Penalties) -> Result<()> {
         let repeated = Penalties { frequency: 0.0, presence: 0.0, ..penalties };
         let counted = Penalties { repeat: 1.0, ..penalties };
@@ -435,13 +435,13 @@ impl Sampler {
             Stage::Deny(tokens) => bias::deny(candidates, tokens)?,
             Stage::Dry(dry) => dry::apply(candidates, dry, &self.recent, &mut self.repeats),
             Stage::Custom(custom) => custom::apply(candidates, custom)?,
-            // It has a state, and is applied where that is at hand.
+            // It has a state, so the caller applies it.
             Stage::Constraint(_) => {}
         }
         Ok(())
     }
 
-    /// The parameters of the stage of Mirostat's, if there is one.
+    /// The parameters of the Mirostat stage, if there is one.
     fn mirostat(&self) -> Option<(f32, f32)> {
         self.stages.iter().find_map(|stage| match stage {
             Stage::Mirostat { tau, eta } | Stage::Mirostat1 { tau, eta, .. } => Some((*tau, *eta)),
@@ -457,8 +457,8 @@ impl Sampler {
         })
     }
 
-    /// Whether the chain comes down to the largest logit: a greedy stage with nothing before it that could change
-    /// which logit that is, and nothing behind it that could rule its token out or learn from it.
+    /// Whether the chain chooses the largest logit: a greedy stage, no stage before it that could change which logit that is, and
+    /// none after it that could rule its token out or learn from it.
     pub fn is_greedy(&self) -> bool {
         let narrows = |stage: &&Stage| {
             matches!(stage, Stage::TopK(_) | Stage::TopP(_) | Stage::MinP(_) | Stage::TopNSigma(_))

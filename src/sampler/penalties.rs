@@ -1,6 +1,6 @@
-//! Penalties for tokens that were there before. Repetition (Keskar et al. 2019, arXiv:1909.05858): a positive logit is
-//! divided by the penalty, another multiplied. Frequency and presence (OpenAI's API): the penalty is taken off the logit
-//! once for each time the token occurred, or once if it did.
+//! Penalties for tokens that occurred before. Repetition (Keskar et al. 2019, arXiv:1909.05858): a positive logit is divided by
+//! the penalty, another multiplied. Frequency and presence (OpenAI's API): frequency is subtracted from the logit for each time
+//! that the token occurred, presence one time if it did.
 #![forbid(unsafe_code)]
 
 use super::candidates::Candidates;
@@ -11,16 +11,16 @@ const MOST: usize = 1 << 20;
 /// Far beyond any logit; keeps sums finite.
 const MOST_LOGIT: f32 = 1e30;
 
-/// How tokens that were there before are made less likely.
+/// How tokens that occurred before are made less likely.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Penalties {
-    /// How many accepted tokens are looked at, the latest ones; 0 for none.
+    /// How many of the latest accepted tokens count; 0 for none.
     pub last_n: usize,
     /// Logits are divided by it where positive, else multiplied; 1 changes nothing.
     pub repeat: f32,
-    /// Taken off a logit for each time that its token occurred.
+    /// Subtracted from a logit for each time that its token occurred.
     pub frequency: f32,
-    /// Taken off the logit of a token that occurred.
+    /// Subtracted from the logit of a token that occurred.
     pub presence: f32,
 }
 
@@ -40,7 +40,7 @@ pub(super) fn validate(penalties: &Penalties) -> Result<()> {
     Ok(())
 }
 
-/// `recent` is the tokens to look at, in ascending order.
+/// `recent` has the tokens that count, in ascending order.
 pub(super) fn apply(candidates: &mut Candidates, penalties: &Penalties, recent: &[u32]) {
     let Penalties { repeat, frequency, presence, .. } = *penalties;
     if (repeat, frequency, presence) == (1.0, 0.0, 0.0) {

@@ -14,7 +14,7 @@ impl Rng {
         Rng(Xoshiro256PlusPlus::seed_from_u64(seed))
     }
 
-    /// A whole number in `0..n`, `n` above 0: the upper 64 bits of the 128-bit product of `n` and the generator's next
+    /// An integer in `0..n`, `n` above 0: the upper 64 bits of the 128-bit product of `n` and the generator's next
     /// 64 bits. No number is more than `n / 2⁶⁴` of its share more likely than another.
     pub(super) fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.0.next_u64()) * u128::from(n)) >> 64) as u64

@@ -1,14 +1,14 @@
-//! What looks at every logit, written so that compilers take vectors: fixed numbers of elements side by side, no branches, and
-//! whole numbers for what a comparison says.
+//! Loops over every logit, written so that compilers vectorize them: fixed numbers of elements side by side, no branches, and
+//! integers for the results of comparisons.
 #![forbid(unsafe_code)]
 
-/// Logits that are looked at side by side.
+/// Logits that are compared side by side.
 pub(super) const LANES: usize = 16;
-/// Logits of which the largest is remembered, to be searched for once.
+/// Logits of a chunk, of whose largest one the place is searched for afterwards.
 const PART: usize = 256;
 
-/// The largest of some logits, of several the first, and its place; `None` when there is none above `-inf`. Says too whether one
-/// is NaN.
+/// The largest of some logits, of several the first, and its place; `None` when there is none above `-inf`. Also returns whether
+/// one is NaN.
 pub(super) fn largest(logits: &[f32]) -> (Option<(f32, usize)>, bool) {
     let (mut max, mut its_part, mut unordered) = (f32::NEG_INFINITY, 0, false);
     for (i, part) in logits.chunks(PART).enumerate() {
@@ -21,7 +21,7 @@ pub(super) fn largest(logits: &[f32]) -> (Option<(f32, usize)>, bool) {
     ((max > f32::NEG_INFINITY).then(within).flatten().map(|within| (max, first + within)), unordered)
 }
 
-/// As [`max`] and [`any`] that is NaN, in one go: half the time.
+/// [`max`], and whether one is NaN, in one pass: half the time.
 fn largest_of_part(part: &[f32]) -> (f32, bool) {
     /// The bits of infinity: those of a NaN, without its sign, are larger.
     const INFINITY: i32 = f32::INFINITY.to_bits().cast_signed();
@@ -40,9 +40,9 @@ fn largest_of_part(part: &[f32]) -> (f32, bool) {
     (max, unordered.contains(&1) || rest.iter().any(|logit| logit.is_nan()))
 }
 
-/// How much those of `weights` are together whose logits are at least `least`, and how many they are.
+/// The sum of the weights whose logits are at least `least`, and their number.
 pub(super) fn weight_from(logits: &[f32], weights: &[u64], least: f32) -> (u64, usize) {
-    /// Fewer, since sums are twice as wide.
+    /// Fewer lanes, since sums are twice as wide.
     const LANES: usize = 8;
     let (some_logits, last_logits) = logits.as_chunks::<LANES>();
     let (some_weights, last_weights) = weights.as_chunks::<LANES>();
@@ -61,7 +61,7 @@ pub(super) fn weight_from(logits: &[f32], weights: &[u64], least: f32) -> (u64, 
     (sum, count)
 }
 
-/// The largest logit; those that are NaN are passed over.
+/// The largest logit, ignoring NaN.
 pub(crate) fn max(logits: &[f32]) -> f32 {
     let mut maxima = [f32::NEG_INFINITY; LANES];
     let (whole, rest) = logits.as_chunks::<LANES>();

@@ -1,4 +1,4 @@
-//! What a chain is made of.
+//! The stages of a chain.
 #![forbid(unsafe_code)]
 
 use super::{Custom, Dry, Infill, Penalties};
@@ -28,45 +28,47 @@ pub enum Stage {
     TopP(f32),
     /// Keeps tokens that are at least this share as probable as the likeliest; 0 keeps all.
     MinP(f32),
-    /// Keeps tokens whose logits are at most so many standard deviations of the candidates' logits below the largest; 0 keeps all.
+    /// Keeps tokens whose logits are at most this many standard deviations of the candidates' logits below the largest; 0 keeps
+    /// all.
     TopNSigma(f32),
-    /// Keeps the tokens whose surprise is closest to the expected one, of this share together; 1 keeps all.
+    /// Keeps the tokens whose surprise is closest to the expected one, up to this share of the probability; 1 keeps all.
     TypicalP(f32),
-    /// With the given probability removes all tokens that are at least as probable as a threshold but the least likely one.
+    /// With the given probability, removes all tokens that are at least as probable as a threshold, except the least likely of
+    /// them.
     Xtc {
-        /// How often.
+        /// How frequently it happens.
         probability: f32,
-        /// Of the probability of a token; above 0.5 there are never two.
+        /// The threshold for the probability of a token; above 0.5 there are never two.
         threshold: f32,
     },
-    /// Makes tokens less likely that were there before.
+    /// Makes tokens less likely that occurred before.
     Penalties(Penalties),
-    /// Keeps what surprises no more than a bound that follows the surprise `tau`, in bits, at the rate `eta` (version 2). A chain has
-    /// one stage of Mirostat's at most, at its end as a rule.
+    /// Keeps tokens whose surprise is at most a bound, which follows the surprise `tau`, in bits, at the rate `eta` (version 2).
+    /// A chain has at most one Mirostat stage, usually at its end.
     Mirostat {
-        /// The surprise that is wanted.
+        /// The wanted surprise.
         tau: f32,
         /// How fast the bound follows.
         eta: f32,
     },
     /// Mirostat's first version: keeps a number of tokens that is estimated from the `m` likeliest.
     Mirostat1 {
-        /// The surprise that is wanted.
+        /// The wanted surprise.
         tau: f32,
         /// How fast the bound follows.
         eta: f32,
         /// From how many tokens the number is estimated, at least 2; 100 in the paper.
         m: usize,
     },
-    /// Makes tokens likely whose probability is near a target, which moves so that accepted tokens have that probability on average. A
-    /// chain has one such stage at most, at its end as a rule.
+    /// Makes tokens likely whose probability is near a target, which moves so that accepted tokens have that probability on
+    /// average. A chain has at most one such stage, usually at its end.
     AdaptiveP {
-        /// The probability that is wanted.
+        /// The wanted probability.
         target: f32,
-        /// How much an accepted token counts as against the one behind it.
+        /// The weight of an accepted token relative to the next one.
         decay: f32,
     },
-    /// Leaves the end of a generation unless the model is sure of something else: for gaps in a text.
+    /// Leaves only the end of a generation unless the model is sure of something else: for gaps in a text.
     Infill(Infill),
     /// Adds to the logits of tokens; `-inf` rules a token out.
     Bias(Vec<(u32, f32)>),
@@ -74,18 +76,18 @@ pub enum Stage {
     Allow(Vec<u32>),
     /// Rules these tokens out.
     Deny(Vec<u32>),
-    /// Makes tokens less likely that would carry on a passage which was there before.
+    /// Makes tokens less likely that would continue a passage which occurred before.
     Dry(Dry),
-    /// Does what a function of the host does.
+    /// Calls a function of the host.
     Custom(Custom),
-    /// Keeps the tokens that may be next in a text which follows a constraint. As a rule the first stage: what stands before it
-    /// may leave none of these. It is about the tokens that are accepted behind [`Sampler::sample`]; any others are a prompt, behind
+    /// Keeps the tokens that may be next in a text which follows a constraint. Usually the first stage: a stage before it may
+    /// leave none of these. It follows the tokens that are accepted after [`Sampler::sample`]; any others are a prompt, after
     /// which it begins anew.
     Constraint(Constraint),
 }
 
 impl Stage {
-    /// A copy. Lists of a host's can be long.
+    /// A copy, which may fail: lists of a host can be long.
     pub(super) fn try_clone(&self) -> Result<Stage> {
         Ok(match self {
             Stage::Bias(bias) => Stage::Bias(copied(bias)?),

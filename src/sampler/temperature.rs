@@ -1,5 +1,5 @@
-//! Temperature: logits are divided by it. Where a tiny temperature would make an infinity of the largest one, that is taken off all
-//! of them before, which changes no probability, so that they overflow to `-inf` only.
+//! Temperature: logits are divided by it. Where a tiny temperature would make the largest logit infinite, that logit is
+//! subtracted from all of them first. This changes no probability, and they overflow to `-inf` only.
 #![forbid(unsafe_code)]
 
 use super::candidates::Candidates;

@@ -55,7 +55,7 @@ fn top_k_is_the_head_of_a_sort() {
     }
 }
 
-/// Penalties divide logits, so that they must find the numbers that there were, and not their distances from the largest.
+/// Penalties divide logits, so they need the original numbers, and not their distances from the largest.
 #[test]
 fn temperatures_divide_and_do_no_more() {
     let logits = [2.0f32, 1.9, -5.0];
@@ -68,7 +68,7 @@ fn temperatures_divide_and_do_no_more() {
         sampler.accept(0);
         assert_eq!(sampler.sample(&logits), Ok(1), "{heat:?}");
     }
-    // Where that would leave infinities alone, the largest is taken off before.
+    // Where that would leave only infinities, the largest is subtracted first.
     let mut tiny = sampler(0, &[Stage::Temperature(1e-40)]);
     assert_eq!(tiny.sample(&logits), Ok(0));
 }
@@ -147,7 +147,7 @@ fn parameters_that_are_huge_leave_numbers() {
 
 #[test]
 fn of_many_equal_logits_the_first_count() {
-    // One that is likelier than each, and they together are likelier than that.
+    // One that is likelier than each, while they together are likelier than that one.
     for (n, logit) in [(5000, -1.5), (50_000, 0.0), (300, 1.0)] {
         let mut logits = vec![logit; n];
         logits[n / 2] = logit + 1.5;
@@ -158,7 +158,7 @@ fn of_many_equal_logits_the_first_count() {
         expected.push(n as u32 / 2);
         assert_eq!(kept(&logits, Stage::TopP(0.9)), ascending(&expected), "{n}");
     }
-    // In several parts of those that are looked at together.
+    // In several of the chunks that are compared together.
     let mut logits = logits(1000, 1);
     [990, 700, 300].into_iter().for_each(|at| logits[at] = 20.0);
     assert_eq!(sampler(0, &[Stage::Greedy]).sample(&logits).unwrap(), 300);
@@ -384,7 +384,7 @@ fn biases_and_lists_change_single_tokens() {
     let mut chain = sampler(0, &[Stage::Bias(vec![(0, 1.0), (0, 9.0), (99, 1.0)]), Stage::Greedy]);
     assert_eq!(chain.sample(&logits).unwrap(), 0);
     let mut sums = sampler(0, &[Stage::Bias(vec![(0, 2.0), (3, f32::MIN), (0, 2.0)]), Stage::Greedy]);
-    assert_eq!(sums.sample(&logits).unwrap(), 0, "4 behind two times 2");
+    assert_eq!(sums.sample(&logits).unwrap(), 0, "4 after two times 2");
     let ruled_out = vec![(3, 9.0), (3, f32::NEG_INFINITY), (3, f32::NEG_INFINITY)];
     assert_eq!(kept(&logits, Stage::Bias(ruled_out)), [0, 1, 2]);
     let large = vec![(1, 1.0), (5, f32::MAX), (5, f32::MAX)];

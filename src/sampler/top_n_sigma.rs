@@ -1,5 +1,5 @@
 //! Top-nσ: tokens whose logits are at most n standard deviations of all logits below the largest one (Tang et al. 2024,
-//! arXiv:2411.07641). The logits are taken as they are, so a temperature before the stage changes nothing about what is kept.
+//! arXiv:2411.07641). It uses the logits as they are, so a temperature before the stage does not change which tokens it keeps.
 #![forbid(unsafe_code)]
 
 use super::candidates::Candidates;
@@ -18,7 +18,7 @@ pub(super) fn apply(candidates: &mut Candidates, n: f32) {
         return;
     }
     let (max, logits) = (candidates.max(), candidates.logits_mut().1);
-    // A stage before may have ruled tokens out without leaving them out.
+    // An earlier stage may have ruled tokens out without removing them.
     let possible = |logit: f32| logit != f32::NEG_INFINITY;
     let count = sum(logits, |logit| if possible(logit) { 1.0 } else { 0.0 });
     if count == 0.0 {

@@ -29,14 +29,14 @@ pub(super) fn apply(candidates: &mut Candidates, p: f32) {
     candidates.retain(|c| c.best_first(&last).is_le());
 }
 
-/// So many candidates are looked at one by one.
+/// This many candidates are visited one by one.
 const FEW: usize = 1024;
 /// Candidates whose logits are further below the largest have no weight.
 const MOST_BELOW: f32 = 32.0;
-/// Halvings, each of which looks at all candidates: many with equal logits are not parted by any number of them.
+/// Most halvings, each of which visits all candidates: many with equal logits stay together for any number of them.
 const MOST_HALVINGS: u32 = 8;
 
-/// The logits, from the first to below the second, among which that of the run's last token is, and the weight of all above.
+/// The range of logits that contains the run's last token, from the first to below the second, and the weight of all above.
 fn last_range(candidates: &Candidates, share: u64) -> (Range<f32>, u64) {
     let max = candidates.max();
     let (mut high, mut better, mut n_better) = (f32::INFINITY, 0, 0);
@@ -53,7 +53,7 @@ fn last_range(candidates: &Candidates, share: u64) -> (Range<f32>, u64) {
     };
     for _ in 0..MOST_HALVINGS {
         let middle = low + (high - low) / 2.0;
-        // Between neighbours and to infinity there is no middle.
+        // There is no middle between neighbours, nor to infinity.
         if n_reaching - n_better <= FEW || !(low < middle && middle < high) {
             break;
         }
@@ -68,10 +68,10 @@ fn last_range(candidates: &Candidates, share: u64) -> (Range<f32>, u64) {
 /// The candidate at which the weights, added up best first, reach `share` (at least 1, at most the sum of the weights).
 fn last_of_share(candidates: &mut [Candidate], mut share: u64) -> Candidate {
     let mut range = candidates;
-    // Few tokens usually hold most of the probability, so the first guesses are small.
-    let mut guess = 64;
+    // Few tokens usually hold most of the probability, so the first estimates are small.
+    let mut n_best = 64;
     while range.len() > 1 {
-        let middle = guess.min(range.len() / 2);
+        let middle = n_best.min(range.len() / 2);
         range.select_nth_unstable_by(middle, Candidate::best_first);
         let (better, worse) = range.split_at_mut(middle);
         let weight: u64 = better.iter().map(|c| c.weight).sum();
@@ -80,7 +80,7 @@ fn last_of_share(candidates: &mut [Candidate], mut share: u64) -> Candidate {
         } else {
             share -= weight;
             range = worse;
-            guess = guess.saturating_mul(8);
+            n_best = n_best.saturating_mul(8);
         }
     }
     range[0]

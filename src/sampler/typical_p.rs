@@ -19,7 +19,7 @@ pub(super) fn apply(candidates: &mut Candidates, p: f32) {
     let distribution = candidates.distribution();
     let share = f64::from(p) * distribution.total as f64;
     candidates.keep_first_of(|copy| {
-        // The logit of a copy makes room for how far its surprise is from the expected one.
+        // In the copy the logit is replaced by how far its surprise is from the expected one.
         for c in copy.iter_mut() {
             c.logit = (distribution.surprise(c.logit) - distribution.entropy).abs() as f32;
         }

@@ -1,4 +1,4 @@
-//! Probabilities in whole numbers: the weight of a logit is `⌊2⁴⁰ exp(logit - largest)⌋`, or one more or less.
+//! Probabilities in integers: the weight of a logit is `⌊2⁴⁰ exp(logit - largest)⌋`, or one more or less.
 #![forbid(unsafe_code)]
 
 use std::array;
@@ -28,7 +28,7 @@ fn several<const N: usize>(logits: &[f32; N], max: f32) -> [u64; N] {
     let exp = exp(x);
     array::from_fn(|i| {
         let weight = exp[i] * ONE;
-        // The whole number below: the nearest one, less one if that is above.
+        // The integer below: the nearest one, less one if that is above.
         let near = weight + TO_WHOLE;
         let whole = (near.to_bits() - TO_WHOLE.to_bits()) - u64::from(near - TO_WHOLE > weight);
         if counts[i] { whole } else { 0 }

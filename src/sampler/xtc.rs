@@ -1,4 +1,4 @@
-//! Exclude top choices: now and then all tokens above a probability but the least likely of them go, which makes texts
+//! Exclude top choices: now and then removes all tokens above a probability except the least likely of them, which makes texts
 //! less predictable without letting unlikely tokens in (<https://github.com/oobabooga/text-generation-webui/pull/6335>).
 #![forbid(unsafe_code)]
 

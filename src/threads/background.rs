@@ -1,4 +1,4 @@
-//! A thread that does one thing of its own.
+//! A thread that runs one task in the background.
 #![forbid(unsafe_code)]
 
 use std::cell::Cell;
@@ -10,12 +10,12 @@ use crate::error::{Error, Result};
 /// A thread. Dropping it waits for its end, but not in a child process made by `fork`, where it does not exist.
 pub struct Background {
     thread: Option<Thread>,
-    /// The process that has it.
+    /// The process that has the thread.
     process: u32,
 }
 
-/// Runs `work` on a thread called `name`. `Unsupported` where there are none, or none can be had; `NoMemory` where there is no memory
-/// for it to begin.
+/// Runs `work` on a thread called `name`. `Unsupported` where the system has no threads, or cannot start one; `NoMemory` where
+/// the thread has no memory to begin.
 pub fn background(name: &str, work: impl FnOnce() + Send + 'static) -> Result<Background> {
     let cannot = |e| Error::Unsupported(format!("the thread \"{name}\" cannot be started: {e}"));
     let thread = Thread::start(name, work).map_err(cannot)?;
@@ -28,7 +28,7 @@ impl Drop for Background {
     fn drop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
         if self.process != super::process() {
-            // Neither joining nor detaching it may be tried.
+            // The thread must be neither joined nor detached.
             std::mem::forget(thread);
         } else if thread.join().is_err() {
             log::error!("a thread of the library ended with a defect");
@@ -36,8 +36,8 @@ impl Drop for Background {
     }
 }
 
-/// A number that is another one for each thread, never 0: in a child process made by `fork` too, where threads get the memory of
-/// those that were the parent's. (The standard library's name of a thread gives a thread of C a handle that is never freed.)
+/// A number that differs for each thread, never 0: in a child process made by `fork` too, where threads get the memory of the
+/// parent's threads. (The standard library's thread id gives a thread of C a handle that is never freed.)
 pub fn this_thread() -> usize {
     static LAST: AtomicUsize = AtomicUsize::new(0);
     thread_local!(static NUMBER: Cell<usize> = const { Cell::new(0) });

@@ -1,4 +1,4 @@
-//! Two things at the same time.
+//! Two closures at the same time.
 #![forbid(unsafe_code)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -12,12 +12,12 @@ use super::spawn::Thread;
 /// Between two ticks.
 const TICK: Duration = Duration::from_millis(5);
 
-/// The results of `here`, which the caller's thread runs, and of `aside`, which another runs at the same time; where
-/// the process may use but one, or none can be started, `aside` runs after `here`. A panic of either is raised again
-/// here when both have ended. Where there is a `tick`, the caller's thread calls it every few milliseconds while it waits
-/// for `aside`, for which there then is another thread if one can be started at all.
+/// The results of `here`, which the caller's thread runs, and of `aside`, which another thread runs at the same time. Where the
+/// process may use only one thread, or none can be started, `aside` runs after `here`. A panic of either is raised again here
+/// when both have ended. With a `tick`, the caller's thread calls it every few milliseconds while it waits for `aside`, which
+/// then gets another thread if one can be started at all.
 ///
-/// Not a scope of the standard library, nor parking, which give a thread of C a handle that is never freed.
+/// It uses neither a scope of the standard library nor parking, which give a thread of C a handle that is never freed.
 pub fn both<A, B: Send + 'static>(
     here: impl FnOnce() -> A,
     aside: impl FnOnce() -> B + Send + 'static,
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_things_at_once_give_both_results_and_every_panic() {
+    fn two_closures_give_both_results_and_every_panic() {
         assert_eq!(both(|| 1, || "two".to_owned(), None), (1, "two".to_owned()));
         let n_ticks = std::cell::Cell::new(0);
         let (ticked, hear) = std::sync::mpsc::channel();

@@ -1,4 +1,4 @@
-//! Sets of CPUs: the system's numbers for what one thread runs on at a time.
+//! Sets of CPUs, by the system's numbers of logical CPUs.
 
 use crate::error::{Error, Result};
 
@@ -31,7 +31,7 @@ impl CpuSet {
         Ok(set)
     }
 
-    /// A list as sysfs writes it, "0-3,8"; `None` when it is none.
+    /// A list in sysfs's form, "0-3,8"; `None` for other text.
     #[cfg(any(test, not(windows)))]
     pub fn parse(list: &str) -> Option<CpuSet> {
         let mut set = CpuSet::empty();
@@ -86,8 +86,8 @@ mod system {
             (status >= 0 && !set.is_empty()).then_some(set)
         }
 
-        /// `InvalidArgument` for the first of these CPUs that this process may not use. The calling thread's own mask says
-        /// nothing of that, which may be narrower; so a thread is made that is bound to one after the other.
+        /// `InvalidArgument` for the first of these CPUs that this process may not use. The calling thread's own mask may be
+        /// narrower and does not say; so a new thread is bound to one CPU after the other.
         pub fn check_usable(&self) -> Result<()> {
             let set = self.clone();
             let check = move || {
@@ -149,12 +149,12 @@ impl CpuSet {
         None
     }
 
-    /// Nothing is known of CPUs here; binding threads to them is refused.
+    /// CPUs are unknown here; binding threads to them is refused.
     pub fn check_usable(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Lets the calling thread run on these CPUs only: `Unsupported`, this system has no such thing.
+    /// Lets the calling thread run on these CPUs only: `Unsupported`, this system cannot do that.
     pub fn bind_this_thread(&self) -> Result<()> {
         Err(Error::Unsupported("this system does not let threads be bound to CPUs".into()))
     }

@@ -1,20 +1,20 @@
 //! The CPUs of the process, shared among the pools that are at work in it.
 //!
-//! The one thing that pools have in common is a count of the threads that those at work would like to keep awake. When
-//! that is more than there are CPUs, each gets its share, and its other workers sleep: threads that take turns on a
-//! CPU would make every one of them wait for those that are not running.
+//! All pools share one value: how many threads the working pools would like to keep awake. When that is more than there are CPUs,
+//! each pool gets its share, and its other workers sleep. Threads that share a CPU would make every one of them wait for those
+//! that are not running.
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The process that counts, in the upper half; the threads that its pools at work have. A child process inherits the
-/// word but not the pools, so it starts again from 0. Nothing is ordered by it: a stale count only costs time.
+/// The counting process, in the upper half; the number of threads of its working pools. A child process inherits the word but not
+/// the pools, so it starts again from 0. It orders no other memory: a stale count only costs time.
 static DEMAND: Demand = Demand(AtomicU64::new(0));
 
 struct Demand(AtomicU64);
 
 impl Demand {
-    /// Adds `change` (or takes it away) for process `process`.
+    /// Adds `change` (or subtracts it) for process `process`.
     fn change(&self, process: u32, change: i64) {
         let add = |word: u64| {
             let inherited = (word >> 32) as u32 != process;

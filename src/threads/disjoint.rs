@@ -3,14 +3,14 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// A mutable slice of which several tasks write parts that do not overlap.
+/// A mutable slice whose disjoint parts several tasks write.
 pub struct DisjointMut<'a, T> {
     data: *mut T,
     len: usize,
     owner: PhantomData<&'a mut [T]>,
 }
 
-// SAFETY: the methods that reach the data are unsafe and ask the caller for parts that do not overlap.
+// SAFETY: the methods that reach the data are unsafe and require disjoint parts.
 unsafe impl<T: Send> Sync for DisjointMut<'_, T> {}
 
 impl<'a, T> DisjointMut<'a, T> {

@@ -1,11 +1,10 @@
-//! The floating-point environment of a thread: which operations trap, how results are rounded and what becomes of tiny ones. A host
-//! may have set any; Ember computes in the one that every process begins with, and gives the host's back.
+//! The floating-point environment of a thread: which operations trap, how results are rounded and whether tiny results become
+//! zero. A host may have changed it. Ember computes in the default environment, and then restores the host's.
 //!
-//! Compiled code takes it for granted that nothing traps and that results are rounded to the nearest. Where a host had traps
-//! on, an operation that gives no number would end the process; where it had another rounding, the caller's thread and the pool's would
-//! give different bits.
+//! Compiled code assumes that nothing traps and that results are rounded to the nearest. With the host's traps, an operation that
+//! gives NaN would end the process. With another rounding, the caller's thread and the pool's would give different bits.
 
-/// What a thread's environment was, until this is dropped.
+/// The thread's former environment, restored on drop.
 struct Given(system::Mode);
 
 impl Drop for Given {
@@ -14,20 +13,20 @@ impl Drop for Given {
     }
 }
 
-/// An environment that a host computes in.
+/// A floating-point environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FloatEnv(system::Mode);
 
 impl FloatEnv {
-    /// The one that Ember computes in: nothing traps, results are rounded to the nearest, and tiny ones stay as they are.
+    /// Ember's environment: nothing traps, results are rounded to the nearest, and tiny ones are kept.
     pub const OURS: FloatEnv = FloatEnv(system::OURS);
 
-    /// That of the calling thread.
+    /// The environment of the calling thread.
     pub fn current() -> FloatEnv {
         FloatEnv(system::get())
     }
 
-    /// Runs `f` in this environment, and gives the thread back the one that it had, flags included.
+    /// Runs `f` in this environment, and restores the thread's former one, flags included.
     #[inline(never)]
     pub fn run<T>(self, f: impl FnOnce() -> T) -> T {
         let given = Given(system::get());
@@ -38,13 +37,13 @@ impl FloatEnv {
     }
 }
 
-/// Calls `f`, and nothing of it is computed before or after.
+/// Calls `f`; the compiler moves none of its computation before or after the call.
 #[inline(never)]
 fn apart<T>(f: impl FnOnce() -> T) -> T {
     f()
 }
 
-/// For a thread that is Ember's own: from now on it computes as Ember does.
+/// For a thread of Ember's own: from now on it computes in Ember's environment.
 pub(super) fn take_ours() {
     system::set(system::OURS);
 }
@@ -100,7 +99,7 @@ mod system {
     not(miri)
 )))]
 mod system {
-    /// Not known, or always the same.
+    /// Unknown, or always the same.
     pub(super) type Mode = ();
     pub(super) const OURS: Mode = ();
 
@@ -130,7 +129,7 @@ mod tests {
             let before = FloatEnv::current();
             let inside = FloatEnv::OURS.run(|| (two_thirds(), FloatEnv::current()));
             assert_eq!((other != usual, inside.0 == usual), (true, true));
-            // Flags of what was computed may be set.
+            // Flags of the computation may be set.
             assert_ne!(inside.1, before);
             assert_eq!((two_thirds(), FloatEnv::current()), (other, before));
             let panic = std::panic::catch_unwind(|| FloatEnv::OURS.run(|| panic!("inside")));

@@ -1,15 +1,14 @@
 //! The gate between the caller of a pool and its workers: how a job is published, joined, left and awaited, and how
 //! workers sleep and are woken.
 //!
-//! Everything that two threads must agree on is in one 64-bit word, so each step is one read-modify-write of it and
-//! the order of steps is that word's order:
+//! All state that two threads must agree on is in one 64-bit word, so each step is one read-modify-write of it, and the word
+//! orders the steps:
 //!
-//! - A worker joins the open job by adding [`INSIDE`]. The caller closes the job when no task is left and waits for those
-//!   inside; a worker that the system did not run meanwhile is not waited for.
-//! - A worker that goes to sleep adds [`PARKED`] and waits for a permit. Whoever wakes workers subtracts them from the
-//!   word and hands out as many permits, in one step with publishing a job or stopping; so no waking is lost and none
-//!   is sent twice.
-//! - A caller that goes to sleep sets [`WAITS`]; the last worker to leave sees it and says so.
+//! - A worker joins the open job by adding [`INSIDE`]. The caller closes the job when no task is left and waits for the workers
+//! inside; it does not wait for a worker that the system did not run meanwhile.
+//! - A worker that goes to sleep adds [`PARKED`] and waits for a permit. A thread that wakes workers subtracts them from the word
+//! and hands out as many permits, in one step with publishing a job or stopping; so no wake-up is lost and none is sent twice.
+//! - A caller that goes to sleep sets [`WAITS`]; the last worker to leave sees it and notifies it.
 //!
 //! `tests/threads` runs this file under a model checker.
 
@@ -24,7 +23,7 @@ const PARKED: u64 = 1 << 10;
 const OPEN: u64 = 1 << 20;
 /// The pool ends.
 const STOP: u64 = 1 << 21;
-/// The caller sleeps until nobody is inside.
+/// The caller sleeps until no worker is inside.
 const WAITS: u64 = 1 << 22;
 /// One job; the bits from here on number the jobs.
 const JOB: u64 = 1 << 24;
@@ -44,7 +43,7 @@ fn job_number(state: u64) -> u64 {
     state / JOB
 }
 
-/// What a worker has waited for.
+/// The result of a worker's wait.
 pub enum Joined<J> {
     /// It is inside this job.
     Job(J),
@@ -54,20 +53,20 @@ pub enum Joined<J> {
     Stop,
 }
 
-/// See the module; `J` is what a job is.
+/// See the module; `J` is the type of jobs.
 ///
-/// The word and the job, which are read together, have a cache line of their own, and its neighbour, which some
-/// processors fetch along.
+/// The word and the job, which are read together, have a cache line of their own, with its neighbour, which some processors fetch
+/// along.
 #[repr(align(128))]
 pub struct Gate<J> {
     state: AtomicU64,
-    /// The current job: written by the caller while it is closed and nobody is inside, read by workers inside it.
+    /// The current job: written by the caller while it is closed and no worker is inside, read by workers inside it.
     job: UnsafeCell<Option<J>>,
     sleep: Sleep,
 }
 
-/// Where threads sleep. Of the standard library: its sleeping allocates nothing, while parking_lot's takes memory the
-/// first time a thread sleeps.
+/// Where threads sleep. The standard library's locks allocate nothing when a thread sleeps; parking_lot's allocate the first
+/// time.
 #[repr(align(128))]
 struct Sleep {
     /// Sleeping workers that may go on.
@@ -78,12 +77,12 @@ struct Sleep {
     all_left: Condvar,
 }
 
-// SAFETY: `job` is the only field that is not Sync by itself. It is written by the caller alone (a promise of `open`),
-// while the job is closed and nobody is inside, before the release that opens it; it is read by workers only, inside, and
-// the caller acquires their leaving before it goes on. A job is copied out, so it must be Send.
+// SAFETY: `job` is the only field that is not Sync by itself. Only the caller writes it (a promise of `open`), while the job is
+// closed and no worker is inside, before the release that opens it. Only workers inside read it, and the caller acquires their
+// leaving before it continues. A job is copied out, so it must be Send.
 unsafe impl<J: Copy + Send> Sync for Gate<J> {}
 
-/// Locks; no code panics while it holds these locks, so poison means nothing.
+/// Locks; no code panics while it holds these locks, so poison can be ignored.
 macro_rules! locked {
     ($result:expr) => {
         $result.unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -91,7 +90,7 @@ macro_rules! locked {
 }
 
 impl<J: Copy> Gate<J> {
-    /// A closed gate: no job, nobody inside or asleep.
+    /// A closed gate without a job, and without workers inside or asleep.
     pub fn new() -> Gate<J> {
         let sleep = Sleep {
             permits: Mutex::new(0),
@@ -102,13 +101,13 @@ impl<J: Copy> Gate<J> {
         Gate { state: AtomicU64::new(0), job: UnsafeCell::new(None), sleep }
     }
 
-    /// Publishes `job` and wakes workers: as many as `n_wake` says, which is told how many sleep.
+    /// Publishes `job` and wakes workers: as many as `n_wake` says, which gets the number of those that sleep.
     ///
     /// # Safety
-    /// One thread at a time is the caller, which opens and closes by turns.
+    /// Only one thread at a time is the caller, which opens and closes alternately.
     pub unsafe fn open(&self, job: J, n_wake: impl Fn(usize) -> usize) {
         self.job.with_mut(|place| {
-            // SAFETY: the job before is closed with nobody inside, and the caller is one thread.
+            // SAFETY: the job before is closed without workers inside, and the caller is one thread.
             unsafe { *place = Some(job) }
         });
         let mut state = self.state.load(Relaxed);
@@ -116,7 +115,7 @@ impl<J: Copy> Gate<J> {
             let parked = n_parked(state);
             let n = n_wake(parked).min(parked);
             let new = state.wrapping_add(JOB) + OPEN - n as u64 * PARKED;
-            // Releases the job to those who join.
+            // Releases the job to the workers that join.
             match self.state.compare_exchange_weak(state, new, Release, Relaxed) {
                 Ok(_) => return self.permit(n, parked),
                 Err(now) => state = now,
@@ -124,7 +123,7 @@ impl<J: Copy> Gate<J> {
         }
     }
 
-    /// Closes the job and returns when nobody is inside: it polls while `patience` says so and then sleeps.
+    /// Closes the job and returns when no worker is inside: it polls while `patience` returns true and then sleeps.
     pub fn close(&self, mut patience: impl FnMut() -> bool) {
         // Each of these acquires what the workers did before they left.
         let mut state = self.state.fetch_and(!OPEN, Acquire);
@@ -147,8 +146,8 @@ impl<J: Copy> Gate<J> {
         self.state.fetch_and(!WAITS, Acquire);
     }
 
-    /// Waits for an open job other than number `seen` and joins it. It polls while `patience`, which is told how many
-    /// workers sleep, says so, and then sleeps until it is woken.
+    /// Waits for an open job other than number `seen` and joins it. It polls while `patience`, which gets the number of sleeping
+    /// workers, returns true, and then sleeps until it is woken.
     pub fn join(&self, seen: &mut u64, mut patience: impl FnMut(usize) -> bool) -> Joined<J> {
         let mut state = self.state.load(Acquire);
         loop {
@@ -188,7 +187,7 @@ impl<J: Copy> Gate<J> {
         }
     }
 
-    /// Ends the pool: wakes all, and every [`Gate::join`] from now on gives [`Joined::Stop`].
+    /// Ends the pool: wakes all workers, and every [`Gate::join`] from now on gives [`Joined::Stop`].
     pub fn stop(&self) {
         let mut state = self.state.load(Relaxed);
         loop {
@@ -207,7 +206,7 @@ impl<J: Copy> Gate<J> {
         n_parked(self.state.load(Relaxed))
     }
 
-    /// Lets `n` of the `parked` workers that sleep go on.
+    /// Wakes `n` of the `parked` sleeping workers.
     fn permit(&self, n: usize, parked: usize) {
         if n == 0 {
             return;

@@ -1,6 +1,6 @@
-//! Locks that threads sleep on, which a child process made by `fork` may use: the standard library keeps what it knows of
-//! sleepers in the lock itself. parking_lot chains those of all locks together, through memory of their threads; in a child
-//! the parent's stay in these chains, in memory that the child's threads get, and whoever sleeps or wakes hangs.
+//! Locks that threads sleep on and that a child process made by `fork` may use: the standard library keeps the state of sleepers
+//! in the lock itself. parking_lot chains the sleepers of all locks through memory of their threads. In a child the parent's
+//! sleepers stay in these chains, in memory that the child's threads get, and a thread that sleeps or wakes others hangs.
 #![forbid(unsafe_code)]
 
 use std::sync::{self, MutexGuard, PoisonError, TryLockError};
@@ -11,17 +11,17 @@ use std::time::{Duration, Instant};
 pub struct Mutex<T>(sync::Mutex<T>);
 
 impl<T> Mutex<T> {
-    /// One that holds `value`.
+    /// A lock that holds `value`.
     pub const fn new(value: T) -> Mutex<T> {
         Mutex(sync::Mutex::new(value))
     }
 
-    /// What it holds, when nobody else has it.
+    /// Waits for the lock.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What it holds, if nobody else has it.
+    /// The value, if no other thread holds the lock.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         match self.0.try_lock() {
             Ok(guard) => Some(guard),
@@ -30,7 +30,7 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// What it holds, unless somebody has it for all of 0.3 s, as a thread of the parent's may in a child process made by
+    /// The value, unless another thread holds the lock for all of 0.3 s, as a thread of the parent may in a child process made by
     /// `fork`: for locks that threads hold for moments.
     pub fn lock_or_give_up(&self) -> Option<MutexGuard<'_, T>> {
         let until = Instant::now() + Duration::from_millis(300);
@@ -49,12 +49,12 @@ impl<T> Mutex<T> {
 pub struct Condvar(sync::Condvar);
 
 impl Condvar {
-    /// Wakes all that sleep.
+    /// Wakes all sleeping threads.
     pub fn notify_all(&self) {
         self.0.notify_all();
     }
 
-    /// Sleeps until it is told, or for no reason, and no longer than `until`. Returns whether it is that late.
+    /// Sleeps until it is notified, or wakes spuriously, and no longer than `until`. Returns whether the time is over.
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>, until: Option<Instant>) -> (MutexGuard<'a, T>, bool) {
         match until {
             None => (self.0.wait(guard).unwrap_or_else(PoisonError::into_inner), false),

@@ -1,17 +1,16 @@
-//! The only place that knows threads: a fixed pool that runs one job at a time over numbered tasks.
+//! The only module that starts threads: a fixed pool that runs one job at a time over numbered tasks.
 //!
-//! Each thread has tasks of its own, by their numbers, and those of others when it is done with them, so a slow core
-//! never holds up more than one task; and since a task's result depends on its number alone, results are the same for any number of
-//! threads. A waiting thread spins for a bounded time and then sleeps; an idle pool burns no CPU. Running a job allocates
-//! nothing.
+//! Each thread has tasks of its own, by their numbers, and takes those of others when it is done with them, so a slow core never
+//! holds up more than one task. A task's result depends on its number alone, so results are the same for any number of threads. A
+//! waiting thread spins for a bounded time and then sleeps; an idle pool burns no CPU. Running a job allocates nothing.
 //!
-//! - `pool`: [`ThreadPool`]; how its threads agree on when a job begins and ends is in `gate`, on who runs what in `tasks`.
-//! - `demand`: the pools that are at work in this process share its CPUs, so that no number of them keeps more threads
-//!   awake than there are CPUs (the callers' own threads aside).
+//! - `pool`: [`ThreadPool`]; `gate` decides when a job begins and ends, `tasks` which thread runs which task.
+//! - `demand`: the working pools in this process share its CPUs, so that together they keep no more threads awake than there are
+//! CPUs (the callers' own threads aside).
 //! - `cpus` and `topology`: which CPUs there are, and how many threads are worth having.
 //! - `lock`: locks that threads sleep on elsewhere in the library.
 //! - `spawn`: how threads are started and joined.
-//! - `float_env`: what floating-point operations do, whatever the host had set.
+//! - `float_env`: the floating-point environment, independent of the host's.
 
 mod background;
 mod both;
@@ -46,13 +45,13 @@ pub use topology::default_threads;
 pub const MAX_THREADS: usize = 512;
 const _: () = assert!(MAX_THREADS <= gate::MAX_WORKERS);
 
-/// Whether the calling thread is the only one there can be: WebAssembly, unless it is compiled with atomic instructions.
+/// Whether the calling thread is the only possible one: WebAssembly, unless it is compiled with atomic instructions.
 pub const fn alone() -> bool {
     cfg!(all(target_family = "wasm", not(target_feature = "atomics")))
 }
 
-/// How many threads a pool of `wanted` has: as many, but one where the system has no threads. A number that no pool may have
-/// stays, to be refused.
+/// How many threads a pool of `wanted` has: as many, or one where the system has no threads. A number beyond the limit stays, to
+/// be refused later.
 pub fn possible(wanted: usize) -> usize {
     if alone() && (1..=MAX_THREADS).contains(&wanted) { 1 } else { wanted }
 }

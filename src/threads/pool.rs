@@ -12,8 +12,8 @@ use super::tasks::{Taken, Tasks};
 use super::{CpuSet, DisjointMut, MAX_THREADS, demand, possible};
 use crate::error::{Error, Result};
 
-/// How long a thread polls before it sleeps: longer than the caller works alone between the jobs of a token, and about
-/// what sleeping and waking cost together.
+/// How long a thread polls before it sleeps: longer than the caller works alone between the jobs of a token, and about the cost
+/// of sleeping and waking.
 const SPIN: Duration = Duration::from_micros(100);
 /// Polls between two looks at the clock: a few microseconds.
 const POLLS_PER_LOOK: u32 = 64;
@@ -28,7 +28,7 @@ struct Work {
     tasks: Tasks,
 }
 
-/// What the caller and the workers have in common.
+/// The state that the caller and the workers share.
 struct Shared {
     gate: Gate<Work>,
     taken: Taken,
@@ -40,7 +40,7 @@ struct Shared {
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
-/// Locks; no code of Ember's panics while it holds these locks, so poison means nothing.
+/// Locks; no code of Ember's panics while it holds these locks, so poison can be ignored.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -56,7 +56,7 @@ impl Patience {
         Patience { polls: 0, since: None }
     }
 
-    /// Waits a moment; `false` when [`SPIN`] is over. Now and then it asks whether polling is allowed at all.
+    /// Waits a moment; `false` when [`SPIN`] is over. Now and then it checks whether polling is still allowed.
     fn lasts(&mut self, allowed: impl Fn() -> bool) -> bool {
         std::hint::spin_loop();
         self.polls += 1;
@@ -68,7 +68,7 @@ impl Patience {
 }
 
 impl Shared {
-    /// Runs what `thread` gets hold of.
+    /// Runs the tasks that `thread` gets.
     fn run_tasks(&self, thread: usize, work: Work) {
         self.taken.run(thread, work.tasks, |task| (work.job)(thread, task));
     }
@@ -107,13 +107,13 @@ pub struct ThreadPool {
     workers: Vec<Thread>,
     /// The process that has the workers.
     process: u32,
-    /// Whether the pool counts among those at work.
+    /// Whether the pool counts as working.
     at_work: bool,
     /// The tasks of the last job.
     last: Tasks,
 }
 
-/// How many workers have started, and what kept one from being bound to its CPUs.
+/// How many workers have started, and the error if one could not be bound to its CPUs.
 #[derive(Default)]
 struct Start {
     state: Mutex<(usize, Option<Error>)>,
@@ -138,11 +138,11 @@ impl Start {
 }
 
 impl ThreadPool {
-    /// A pool of `n_threads` threads (1 ..= [`MAX_THREADS`]), `n_threads - 1` of them new, which run on `cpus` only if
-    /// that is given. The caller's thread stays as it is. Where the system has no threads, it is the only one.
+    /// A pool of `n_threads` threads (1 ..= [`MAX_THREADS`]), of which `n_threads - 1` are new. With `cpus`, the new ones run on
+    /// those only. The caller's thread stays as it is. Where the system has no threads, it is the only one.
     ///
     /// Errors: `InvalidArgument` for another number, or when none of `cpus` may be used; `NoMemory` when a thread does
-    /// not start; `Unsupported` for `cpus` on systems that have no such thing.
+    /// not start; `Unsupported` for `cpus` on systems that cannot pin threads.
     pub fn new(n_threads: usize, cpus: Option<&CpuSet>) -> Result<ThreadPool> {
         let n_cpus = CpuSet::allowed().map(|cpus| cpus.len());
         let n_cpus =
@@ -169,7 +169,7 @@ impl ThreadPool {
         let workers = Vec::with_capacity(n_threads - 1);
         let mut pool =
             ThreadPool { shared, workers, process: super::process(), at_work: false, last: Tasks::default() };
-        // A starting thread takes memory; when `new` returns they have all started, so that no job ever does.
+        // A starting thread allocates memory; when `new` returns all have started, so that no job allocates.
         let start = Arc::new(Start::default());
         for thread in 1..n_threads {
             let (shared, start, cpus) = (Arc::clone(&pool.shared), Arc::clone(&start), cpus.cloned());
@@ -195,7 +195,8 @@ impl ThreadPool {
 
     /// Calls `job(thread, task)` once for every task in `0..n_tasks` and returns when all have ended.
     ///
-    /// Tasks `t`, `t + n_threads`, ... are thread `t`'s, unless it has not come to them when another one is done with its own.
+    /// Tasks `t`, `t + n_threads`, ... belong to thread `t`; other threads that are done with their own take those that it has
+    /// not begun.
     ///
     /// A panic in a task is raised again here, after every thread has left the job.
     pub fn run(&mut self, n_tasks: usize, job: Job<'_>) {
@@ -211,11 +212,11 @@ impl ThreadPool {
         self.last = shared.taken.begin(self.last, n_tasks);
         let work = Work { job: erased, tasks: self.last };
         let n_wake = |parked: usize| {
-            // Looked at only if somebody sleeps, which is rare while there is work.
+            // Checked only if a worker sleeps, which is rare while there is work.
             let wanted = if parked == 0 { 0 } else { shared.share().min(n_tasks) };
             wanted.saturating_sub(shared.n_threads - parked)
         };
-        // SAFETY: `&mut self` makes this thread the one caller, and the job before was closed.
+        // SAFETY: `&mut self` makes this thread the only caller, and the job before was closed.
         unsafe { shared.gate.open(work, n_wake) };
         let mine = catch_unwind(AssertUnwindSafe(|| shared.run_tasks(0, work)));
         if mine.is_err() {
@@ -223,8 +224,8 @@ impl ThreadPool {
         }
         let mut patience = Patience::new();
         shared.gate.close(|| patience.lasts(|| true));
-        // What workers wrote before they left is known here.
-        // Written only if it must be: workers read what lies beside it.
+        // The workers' writes before they left are visible here. The flag is written only if needed, since workers read its
+        // neighbours.
         let theirs = match shared.panicked.load(Relaxed) {
             true => {
                 shared.panicked.store(false, Relaxed);
@@ -244,7 +245,7 @@ impl ThreadPool {
         }
     }
 
-    /// Says that there is no work for now, so that other pools may have the CPUs. The next job takes them back.
+    /// Marks the pool as idle, so that other pools may have the CPUs. The next job takes them back.
     pub fn rest(&mut self) {
         if self.at_work {
             self.at_work = false;
@@ -258,8 +259,8 @@ impl ThreadPool {
         self.shared.gate.n_parked()
     }
 
-    /// Cuts `data` into parts of `part_len` elements (the last may be shorter) and calls `f(part number, part)` for
-    /// each, on all threads.
+    /// Cuts `data` into chunks of `part_len` elements (the last may be shorter) and calls `f(chunk number, chunk)` for each, on
+    /// all threads.
     pub fn for_parts<T: Send>(
         &mut self,
         data: &mut [T],
@@ -272,7 +273,7 @@ impl ThreadPool {
         let len = data.len();
         let data = DisjointMut::new(data);
         self.run(len.div_ceil(part_len), &|_, i| {
-            // SAFETY: task numbers are handed out once each, and parts of different numbers do not overlap.
+            // SAFETY: each task number is handed out one time, and chunks of different numbers do not overlap.
             let part = unsafe { data.slice(i * part_len..len.min((i + 1) * part_len)) };
             f(i, part);
         });
@@ -282,15 +283,15 @@ impl ThreadPool {
 impl Drop for ThreadPool {
     fn drop(&mut self) {
         if self.process != super::process() {
-            // The workers did not come along when the process was forked. Neither waking nor joining them may be tried,
-            // for what they share may have been locked at that time; so it is left as it is.
+            // The workers do not exist after the process was forked. They must be neither woken nor joined, since their shared
+            // state may have been locked at that time; so it is left as it is.
             std::mem::forget(std::mem::take(&mut self.workers));
             return;
         }
         self.rest();
         self.shared.gate.stop();
         for worker in self.workers.drain(..) {
-            // A worker catches every panic of a job, so a failed join has nothing to tell.
+            // A worker catches every panic of a job, so a failed join has nothing to report.
             let _ = worker.join();
         }
     }

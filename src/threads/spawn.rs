@@ -1,6 +1,6 @@
-//! Starting threads. Those of the standard library end the process when memory ends while one starts: a thread of theirs
-//! registers what is to be done at its end with the C library, which gives up where it has no memory for that, and they panic where
-//! they have none for a stack of signal handlers. These do neither: a thread that cannot start is an error.
+//! Starting threads. The standard library's threads end the process when memory runs out while one starts: they register a
+//! destructor with the C library, which aborts without memory for it, and they panic without memory for a signal stack. These
+//! threads do neither: a thread that cannot start is an error.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,10 +12,10 @@ use crate::error::{Error, Result};
 /// What a thread does.
 type Work = Box<dyn FnOnce() + Send>;
 
-/// What a thread and its owner have in common.
+/// The state that a thread and its owner share.
 #[derive(Default)]
 struct Shared {
-    /// Whether it has begun its work (or had no memory for that), once it is known.
+    /// Whether it has begun its work (or had no memory for that), once that is known.
     has_begun: Mutex<Option<bool>>,
     changed: Condvar,
     has_ended: AtomicBool,
@@ -23,7 +23,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// Tells the owner. It touches no variable of the thread's.
+    /// Informs the owner. It touches no thread-local variable.
     fn tell(&self, has_begun: bool) {
         *self.has_begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(has_begun);
         self.changed.notify_all();
@@ -61,7 +61,7 @@ impl Thread {
         Ok(Thread { id, shared })
     }
 
-    /// Waits until it has begun its work.
+    /// Waits until the thread has begun its work.
     ///
     /// # Errors
     /// `NoMemory` when it had no memory to begin.
@@ -74,12 +74,12 @@ impl Thread {
         }
     }
 
-    /// Whether its work is done.
+    /// Whether the thread's work is done.
     pub fn has_ended(&self) -> bool {
         self.shared.has_ended.load(SeqCst)
     }
 
-    /// Waits for its end. `Err` with what it panicked with.
+    /// Waits for the thread's end. `Err` with the payload of its panic.
     pub fn join(self) -> std::thread::Result<()> {
         system::join(self.id);
         match self.shared.panic.lock().unwrap_or_else(PoisonError::into_inner).take() {
@@ -89,8 +89,8 @@ impl Thread {
     }
 }
 
-/// Runs `work` on a thread of its own, with a stack of two megabytes, and waits for it: for what may take more of the stack than callers
-/// have. A panic is raised again here. Where there are no threads it runs on the caller's.
+/// Runs `work` on a thread of its own, with a stack of two megabytes, and waits for it: for work that may need more stack than
+/// callers have. A panic is raised again here. Where there are no threads it runs on the caller's.
 ///
 /// # Errors
 /// `NoMemory` when no thread can be started.
@@ -101,8 +101,8 @@ pub fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T> {
     let mut result = None;
     let into = &mut result;
     let job: Box<dyn FnOnce() + Send + '_> = Box::new(move || *into = Some(work()));
-    // SAFETY: only the lifetime changes. The thread that has the job is joined below before anything that it borrows goes, and where
-    // none is started the job is dropped by then.
+    // SAFETY: only the lifetime changes. The thread with the job is joined below before anything that it borrows is dropped; if
+    // none is started, the job is dropped by then.
     let job = unsafe { std::mem::transmute::<Box<dyn FnOnce() + Send + '_>, Work>(job) };
     let no_memory =
         |why: &str| Error::NoMemory(format!("a thread for a deep stack cannot be started: {why}"));
@@ -124,16 +124,16 @@ mod system {
     /// A thread of the C library.
     pub(super) struct Id(libc::pthread_t);
 
-    // SAFETY: any thread may join another one. musl's name for one is a pointer, which only the C library follows.
+    // SAFETY: any thread may join another one. musl's thread id is a pointer, which only the C library follows.
     unsafe impl Send for Id {}
-    // SAFETY: a shared one can do nothing.
+    // SAFETY: nothing can be done with a shared reference.
     unsafe impl Sync for Id {}
 
-    /// As much as the standard library's threads have.
+    /// As many as the standard library's threads have.
     const STACK_BYTES: usize = 2 << 20;
-    /// What the C library may want for a thread's variables when they are first used, and ends the process without: those of a library
-    /// that was opened at run time.
-    const ROOM_BYTES: usize = 64 << 10;
+    /// Memory that the C library may need for a thread's variables when they are first used, and aborts without: those of a
+    /// library that was opened at run time.
+    const PROBE_BYTES: usize = 64 << 10;
 
     struct Task {
         work: Work,
@@ -142,9 +142,9 @@ mod system {
     }
 
     extern "C" fn main(task: *mut c_void) -> *mut c_void {
-        // SAFETY: `start` made it of a box, for this thread alone.
+        // SAFETY: `start` made it from a box, for this thread alone.
         let task = unsafe { Box::from_raw(task.cast::<Task>()) };
-        if !has_room() {
+        if !has_memory() {
             let Task { work, shared, .. } = *task;
             drop(work);
             shared.has_ended.store(true, SeqCst);
@@ -157,13 +157,14 @@ mod system {
         ptr::null_mut()
     }
 
-    /// Whether the C library has some memory for this thread. What is given back stays near: the next small block comes from it.
-    fn has_room() -> bool {
+    /// Whether the C library has some memory for this thread. The freed block stays in its cache: the next small block comes from
+    /// it.
+    fn has_memory() -> bool {
         // SAFETY: no condition.
-        let room = unsafe { libc::malloc(ROOM_BYTES) };
+        let block = unsafe { libc::malloc(PROBE_BYTES) };
         // SAFETY: NULL, or a block of malloc's that nobody uses.
-        unsafe { libc::free(room) };
-        !room.is_null()
+        unsafe { libc::free(block) };
+        !block.is_null()
     }
 
     fn set_name(name: &std::ffi::CStr) {
@@ -171,7 +172,7 @@ mod system {
         {
             // SAFETY: no condition.
             let this = unsafe { libc::pthread_self() };
-            // SAFETY: this thread, and a text that ends with NUL. A name that is too long is an error of no consequence.
+            // SAFETY: this thread, and a text that ends with NUL. A name that is too long is an error without consequence.
             unsafe { libc::pthread_setname_np(this, name.as_ptr()) };
         }
         #[cfg(any(target_os = "macos", target_os = "ios"))]
@@ -189,7 +190,7 @@ mod system {
             code => Err(io::Error::from_raw_os_error(code)),
         };
         let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
-        // SAFETY: room for attributes.
+        // SAFETY: space for attributes.
         failed(unsafe { libc::pthread_attr_init(attributes.as_mut_ptr()) })?;
         // SAFETY: `pthread_attr_init` wrote them.
         failed(unsafe { libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), STACK_BYTES) })?;

@@ -1,4 +1,4 @@
-//! What the gate and the tasks are built of, under the names that the model checker has for it too (`tests/threads`).
+//! The primitives of the gate and the tasks, under names that the model checker has too (`tests/threads`).
 #![forbid(unsafe_code)]
 
 pub use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,13 +1,13 @@
 //! Which thread of a pool runs which task of a job.
 //!
-//! Task `i` belongs to thread `i % n_threads`. So a thread finds in its caches what it made of the same numbers in the job
-//! before, and counts its own tasks where nobody disturbs it; when it is done with them, it takes those that others have
-//! not come to. `tests/threads` runs this file under a model checker, together with the gate.
+//! Task `i` belongs to thread `i % n_threads`. So a thread finds in its caches its results for the same numbers in the job
+//! before, and counts its own tasks without contention. When it is done with them, it takes tasks that others have not begun.
+//! `tests/threads` runs this file under a model checker, together with the gate.
 #![forbid(unsafe_code)]
 
 use super::sync::{AtomicU64, Ordering::Relaxed};
 
-/// A value with two cache lines of its own: threads that write it disturb nothing else.
+/// A value with two cache lines of its own: writes to it disturb no other data.
 #[repr(align(128))]
 struct Apart<T>(T);
 
@@ -19,14 +19,14 @@ pub struct Tasks {
     pub job: u32,
 }
 
-/// What has been taken of the current job. Counters decide nothing but who runs a task; the gate orders everything else.
+/// The taken tasks of the current job. Counters only decide which thread runs a task; the gate orders all other memory.
 pub struct Taken {
-    /// Of each thread's tasks how many, in the lower half, of the job in the upper half; of any other job none.
+    /// For each thread, how many of its tasks are taken, in the lower half, of the job in the upper half; of any other job none.
     counters: Box<[Apart<AtomicU64>]>,
 }
 
 impl Tasks {
-    /// A counter that says that `n` are taken.
+    /// A counter with `n` tasks taken.
     fn counter(self, n: usize) -> u64 {
         u64::from(self.job) << 32 | n as u64
     }
@@ -38,11 +38,11 @@ impl Taken {
         Taken { counters: (0..n_threads).map(|_| Apart(AtomicU64::new(0))).collect() }
     }
 
-    /// The `n_tasks` tasks, at least one, of the job that comes after `last`. The first is the caller's, whoever comes
-    /// first. Called while no thread runs any.
+    /// The `n_tasks` tasks, at least one, of the job that comes after `last`. The first is always the caller's. Called while no
+    /// thread runs any.
     pub fn begin(&self, last: Tasks, n_tasks: usize) -> Tasks {
         if last.job == u32::MAX {
-            // What is left of the jobs of that number is no longer told from what comes.
+            // The number wraps around, so old counts could be mistaken for counts of a new job.
             self.counters.iter().for_each(|counter| counter.0.store(0, Relaxed));
         }
         let tasks = Tasks { n_tasks, job: last.job.checked_add(1).unwrap_or(1) };
@@ -50,7 +50,7 @@ impl Taken {
         tasks
     }
 
-    /// Calls `run` for the tasks of `thread` and then for those that others have not come to.
+    /// Calls `run` for the tasks of `thread` and then for those that others have not begun.
     pub fn run(&self, thread: usize, tasks: Tasks, mut run: impl FnMut(usize)) {
         if thread == 0 {
             run(0);
@@ -62,7 +62,7 @@ impl Taken {
         }
     }
 
-    /// Leaves nothing to take.
+    /// Takes all tasks.
     pub fn take_all(&self, tasks: Tasks) {
         let most = tasks.n_tasks.div_ceil(self.counters.len());
         self.counters.iter().for_each(|counter| counter.0.store(tasks.counter(most), Relaxed));
@@ -70,7 +70,7 @@ impl Taken {
 
     /// The next task of `owner`.
     fn take(&self, owner: usize, tasks: Tasks) -> Option<usize> {
-        // The caller's first task is taken before anybody looks; its counter lies in another core's cache.
+        // The caller's first task is taken from the start; its counter lies in another core's cache.
         let n_begun = usize::from(owner == 0);
         if owner + n_begun * self.counters.len() >= tasks.n_tasks {
             return None;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::tasks::{Taken, Tasks};
 use super::*;
 
-/// How often tests repeat what may go another way each time: `n` times, and a few times under Miri, which is slow.
+/// How many times tests repeat a run that may differ each time: `n` times, and a few times under Miri, which is slow.
 fn rounds(n: usize) -> std::ops::Range<usize> {
     0..if cfg!(miri) { n.min(2) } else { n }
 }
@@ -42,7 +42,7 @@ fn each_task_is_taken_once_whoever_comes() {
         tasks = taken.begin(tasks, n_tasks);
         let mut of_second = Vec::new();
         taken.run(1, tasks, |task| of_second.push(task));
-        // Its own, then those of the third, then of the first all but the one that is the caller's.
+        // Its own, then those of the third, then all of the first except the caller's.
         let own = |thread: usize| (thread..n_tasks).step_by(3);
         assert!(of_second.iter().copied().eq(own(1).chain(own(2)).chain(own(0).skip(1))), "{of_second:?}");
         let mut of_caller = Vec::new();
@@ -85,7 +85,7 @@ fn every_task_runs_once_whatever_the_thread_count() {
     }
 }
 
-/// What tasks write without atomics is there when `run` returns, and what the caller wrote before is there for them.
+/// Non-atomic writes of tasks are visible when `run` returns, and the caller's earlier writes are visible to tasks.
 #[test]
 fn jobs_see_what_was_written_before() {
     let mut pool = wide(4);
@@ -157,7 +157,7 @@ fn pools_that_share_cpus_leave_their_workers_asleep() {
     for _ in rounds(100) {
         let threads = Mutex::new(BTreeSet::new());
         first.run(100, &|thread, _| _ = threads.lock().expect("no panic").insert(thread));
-        // Tests that run beside this one may take the second CPU; a third there is not.
+        // Tests beside this one may take the second CPU; there is no third.
         assert!((1..=2).contains(&threads.into_inner().expect("no panic").len()));
         assert!(first.n_asleep() >= 2);
     }
@@ -165,7 +165,7 @@ fn pools_that_share_cpus_leave_their_workers_asleep() {
 }
 
 #[test]
-fn many_pools_at_once_finish_their_jobs() {
+fn many_pools_side_by_side_finish_their_jobs() {
     std::thread::scope(|scope| {
         for n_threads in 2..8 {
             scope.spawn(move || {
@@ -179,7 +179,7 @@ fn many_pools_at_once_finish_their_jobs() {
     });
 }
 
-/// Prints what a job costs: the time of jobs of so much work on two threads, the least of many batches, and on one.
+/// Prints the cost of a job: the time of jobs of a given length on two threads, the least of many batches, and on one.
 #[test]
 #[ignore = "a measurement"]
 #[allow(clippy::print_stdout, reason = "it is what the measurement is for")]

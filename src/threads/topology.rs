@@ -1,31 +1,30 @@
 //! How many threads are worth having: one for each fast core of the machine that the process may use.
 //!
-//! Two threads on one core (SMT) share what matrix products need, and efficiency cores beside faster ones are waited for at
-//! the end of every job, so neither is counted. What the system does not tell is not held against it.
+//! Two threads on one core (SMT) share the units of matrix products, and every job waits for efficiency cores at its end, so
+//! neither is counted. A limit that the system does not report counts as none.
 
 #[cfg(not(windows))]
 use std::path::Path;
 
 use super::{CpuSet, MAX_THREADS};
 
-/// The number of threads that a pool has unless the caller says otherwise: the performance cores among `cpus` (`None`:
-/// among those that the calling thread may run on), but no more threads than the process may use at once: its affinity
-/// mask and cgroup quota.
+/// The default number of threads of a pool: the performance cores among `cpus` (`None`: among those that the calling thread may
+/// run on), but no more threads than the process may use by its affinity mask and cgroup quota.
 pub fn default_threads(cpus: Option<&CpuSet>) -> usize {
-    let at_once = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let n_allowed = std::thread::available_parallelism().map_or(1, |n| n.get());
     let allowed = CpuSet::allowed();
     let cores = match cpus.or(allowed.as_ref()) {
         #[cfg(windows)]
-        Some(cpus) => super::windows::performance_cores(cpus).unwrap_or(at_once),
+        Some(cpus) => super::windows::performance_cores(cpus).unwrap_or(n_allowed),
         #[cfg(not(windows))]
         Some(cpus) => performance_cores(Path::new("/sys/devices"), cpus),
-        None => system_cores().unwrap_or(at_once),
+        None => system_cores().unwrap_or(n_allowed),
     };
-    cores.min(at_once).clamp(1, MAX_THREADS)
+    cores.min(n_allowed).clamp(1, MAX_THREADS)
 }
 
-/// The number of distinct fast cores that the CPUs `cpus` belong to, by the files below `devices` (`/sys/devices` of
-/// Linux). A CPU that has no files there is a core.
+/// The number of distinct fast cores that the CPUs `cpus` belong to, by the files below `devices` (`/sys/devices` of Linux). A
+/// CPU without files there counts as a core.
 #[cfg(not(windows))]
 fn performance_cores(devices: &Path, cpus: &CpuSet) -> usize {
     let of_cpu = |cpu: usize, file: &str| read(&devices.join(format!("system/cpu/cpu{cpu}/{file}")));
@@ -41,7 +40,7 @@ fn performance_cores(devices: &Path, cpus: &CpuSet) -> usize {
     };
     let core = |cpu: usize| {
         let siblings = of_cpu(cpu, "topology/thread_siblings_list").and_then(|list| CpuSet::parse(&list));
-        // Of the siblings, the first that is allowed stands for the core.
+        // The first allowed sibling stands for the core.
         siblings.and_then(|siblings| siblings.iter().find(|&s| cpus.contains(s))).unwrap_or(cpu)
     };
     let n_cores = |cpus: &mut dyn Iterator<Item = usize>| cpus.filter(|&cpu| core(cpu) == cpu).count();
@@ -175,8 +174,8 @@ mod tests {
 
     #[test]
     fn this_machine_gets_what_it_may_use() {
-        let at_once = std::thread::available_parallelism().map_or(1, |n| n.get());
-        assert!((1..=at_once).contains(&default_threads(None)));
+        let n_allowed = std::thread::available_parallelism().map_or(1, |n| n.get());
+        assert!((1..=n_allowed).contains(&default_threads(None)));
         let one = CpuSet::new(&[0]).expect("a set");
         assert_eq!(default_threads(Some(&one)), 1);
         assert_eq!(default_threads(Some(&CpuSet::new(&[]).expect("a set"))), 1);

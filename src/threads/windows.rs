@@ -1,4 +1,4 @@
-//! CPUs as Windows has them: in groups of 64, where a thread runs on CPUs of one group at a time.
+//! CPUs on Windows: groups of 64, where a thread runs on CPUs of one group at a time.
 
 use std::io;
 use std::mem::{offset_of, size_of};
@@ -51,7 +51,7 @@ pub(super) fn bind_this_thread(cpus: &CpuSet) -> io::Result<()> {
     let affinity = GROUP_AFFINITY { Mask: mask as usize, Group: group as u16, Reserved: [0; 3] };
     // SAFETY: no condition.
     let thread = unsafe { GetCurrentThread() };
-    // SAFETY: the calling thread, a mask that is read, and no place for the old one.
+    // SAFETY: the calling thread, a mask that is read, and no buffer for the old one.
     match unsafe { SetThreadGroupAffinity(thread, &affinity, std::ptr::null_mut()) } {
         0 => Err(io::Error::last_os_error()),
         _ => Ok(()),
@@ -73,22 +73,22 @@ fn members(group: usize, mask: u64) -> Vec<usize> {
 /// The machine's cores.
 fn cores() -> Option<Vec<Core>> {
     let mut len = 0u32;
-    // SAFETY: no place, so that only the length is told.
+    // SAFETY: no buffer, so that only the length is given.
     unsafe { GetLogicalProcessorInformationEx(RelationProcessorCore, std::ptr::null_mut(), &mut len) };
     // Entries are aligned like their numbers.
-    let mut room = vec![0u64; (len as usize).div_ceil(8)];
-    let place = room.as_mut_ptr().cast::<SYSTEM_LOGICAL_PROCESSOR_INFORMATION_EX>();
-    // SAFETY: `len` bytes of room.
+    let mut buffer = vec![0u64; (len as usize).div_ceil(8)];
+    let place = buffer.as_mut_ptr().cast::<SYSTEM_LOGICAL_PROCESSOR_INFORMATION_EX>();
+    // SAFETY: a buffer of `len` bytes.
     let status = unsafe { GetLogicalProcessorInformationEx(RelationProcessorCore, place, &mut len) };
     if status == 0 {
         return None;
     }
-    let bytes = bytemuck::cast_slice::<u64, u8>(&room).get(..len as usize)?;
+    let bytes = bytemuck::cast_slice::<u64, u8>(&buffer).get(..len as usize)?;
     let cores = entries(bytes)?;
     (!cores.is_empty()).then_some(cores)
 }
 
-/// The cores in what the system wrote: entries of several lengths, one after the other.
+/// The cores in the system's answer: entries of several lengths, one after the other.
 fn entries(mut bytes: &[u8]) -> Option<Vec<Core>> {
     const CORE: usize = offset_of!(SYSTEM_LOGICAL_PROCESSOR_INFORMATION_EX, Anonymous);
     let number = |bytes: &[u8], at: usize, n: usize| {

@@ -1,6 +1,6 @@
-//! Byte-pair encoding: a word is written in the smallest tokens there are, which are then merged by rank (A. Radford
-//! et al., "Language Models are Unsupervised Multitask Learners", 2019, for bytes; SentencePiece's BPE, written out as
-//! merges by Hugging Face, for characters).
+//! Byte-pair encoding: a word is cut into the smallest tokens, which are then merged by rank (A. Radford et al., "Language Models
+//! are Unsupervised Multitask Learners", 2019, for bytes; SentencePiece's BPE, written out as merges by Hugging Face, for
+//! characters).
 #![forbid(unsafe_code)]
 
 use std::collections::HashSet;
@@ -9,7 +9,7 @@ use super::effort::Effort;
 use super::merges::Merges;
 use super::vocab::{Lexicon, Speller, Vocab};
 use crate::error::{Error, Result, quoted};
-use crate::gguf::room_for;
+use crate::gguf::with_capacity;
 
 /// The encoder of a BPE vocabulary.
 pub(super) struct Bpe {
@@ -21,24 +21,24 @@ pub(super) struct Bpe {
     pub(super) whole_line_feeds: bool,
 }
 
-/// What a word is first cut into.
+/// The units that a word is first cut into.
 pub(super) enum Units {
     /// Bytes.
     Bytes {
         /// The token of each byte.
         tokens: Box<[Option<u32>; 256]>,
-        /// Whether nothing is merged across a byte that has no token; else it is as if it were not there.
+        /// Whether nothing is merged across a byte without a token; otherwise such a byte is ignored.
         gaps: bool,
     },
     /// Characters.
     Chars {
         /// Whether a character without a token becomes its byte tokens.
         byte_fallback: bool,
-        /// Stands for a character that cannot be expressed; without it the character is left out.
+        /// The token of a character that cannot be expressed; without it the character is left out.
         unk: Option<u32>,
-        /// Whether characters in a row that cannot be expressed are one `unk`.
+        /// Whether consecutive characters that cannot be expressed become one `unk`.
         fuse_unk: bool,
-        /// Whether nothing is merged across a character that is left out; else it is as if it were not there.
+        /// Whether nothing is merged across a character that is left out; otherwise such a character is ignored.
         gaps: bool,
     },
 }
@@ -53,8 +53,8 @@ impl Units {
 impl Bpe {
     /// Appends the tokens of `word`.
     ///
-    /// What the vocabulary cannot express at all is left out. (SmolLM2, for one, has no token for a few control
-    /// characters and for the planes of Unicode that nothing is assigned in.)
+    /// Text that the vocabulary cannot express is left out. (SmolLM2, for example, has no token for a few control characters and
+    /// for the unassigned planes of Unicode.)
     ///
     /// # Errors
     /// What ends the call.
@@ -136,24 +136,24 @@ impl Bpe {
     }
 }
 
-/// Collects merges, best first, each as the texts of its two parts, all of whose tokens exist. One that spells a token
-/// which plain text may not is left out.
+/// Collects merges, best first, each as the texts of its two parts, whose tokens all exist. It leaves out a merge that spells a
+/// token which plain text may not.
 pub(super) struct MergeReader<'m> {
     lexicon: &'m Lexicon,
     speller: &'m Speller,
     /// For each token, whether plain text spells it.
     is_spelled: Vec<bool>,
-    /// Texts that are tokens, but not for plain text.
+    /// Texts of tokens that plain text may not spell.
     reserved: HashSet<&'m str>,
     merges: Merges,
     scratch: Vec<u8>,
-    /// What the merge before gave. Merges are listed in order of what they give as a rule, so that the next one gives
-    /// the same token or the one behind it, and need not be looked for.
+    /// The result of the merge before. Merges are usually listed in the order of their results, so the next one gives the same
+    /// token or the one after it, without a lookup.
     last_joint: u32,
 }
 
 impl<'m> MergeReader<'m> {
-    /// Room for the `n` merges of `list`, or `NoMemory`.
+    /// Capacity for the `n` merges of `list`, or `NoMemory`.
     pub(super) fn new(
         vocab: &Vocab<'m>,
         lexicon: &'m Lexicon,
@@ -161,14 +161,14 @@ impl<'m> MergeReader<'m> {
         list: &str,
         n: usize,
     ) -> Result<MergeReader<'m>> {
-        let no_room = || Error::NoMemory(format!("no memory for the {n} merges of the list {list:?}"));
-        let merges = Merges::with_room(n).ok_or_else(no_room)?;
-        let mut is_spelled = room_for(vocab.len(), "the merges of the vocabulary's tokens")?;
+        let no_memory = || Error::NoMemory(format!("no memory for the {n} merges of the list {list:?}"));
+        let merges = Merges::with_capacity(n).ok_or_else(no_memory)?;
+        let mut is_spelled = with_capacity(vocab.len(), "the merges of the vocabulary's tokens")?;
         is_spelled.resize(vocab.len(), false);
         lexicon.spelled().for_each(|id| is_spelled[id as usize] = true);
         let n_special = vocab.types.iter().filter(|ty| ty.is_special()).count();
         let mut reserved = HashSet::new();
-        reserved.try_reserve(n_special).map_err(|_| no_room())?;
+        reserved.try_reserve(n_special).map_err(|_| no_memory())?;
         reserved.extend(vocab.iter().filter(|(_, _, ty)| ty.is_special()).map(|(_, text, _)| text));
         Ok(MergeReader { lexicon, speller, is_spelled, reserved, merges, scratch: Vec::new(), last_joint: 0 })
     }

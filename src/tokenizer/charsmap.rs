@@ -7,7 +7,7 @@
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::error::{Error, Result};
-use crate::gguf::{copied_text, room_for};
+use crate::gguf::{copied_text, with_capacity};
 
 /// The table.
 pub(super) struct Charsmap {
@@ -16,8 +16,8 @@ pub(super) struct Charsmap {
     strings: String,
 }
 
-/// The longest key, in bytes, that is looked for: real ones are a few characters, and the limit keeps the search linear
-/// in the text for any table.
+/// The longest key, in bytes, that is searched for: real ones are a few characters, and the limit keeps the search linear in the
+/// text for any table.
 const MAX_KEY: usize = 128;
 
 /// The longest replacement, in bytes. Real ones are 18 characters at most.
@@ -45,13 +45,13 @@ impl Charsmap {
             return Err(bad(format!("has a replacement of {n} bytes, more than {MAX_REPLACEMENT}")));
         }
         let what = format!("the normalization table {name:?}");
-        let mut units = room_for(trie.len() / 4, &what)?;
+        let mut units = with_capacity(trie.len() / 4, &what)?;
         units.extend(trie.as_chunks::<4>().0.iter().map(|&unit| u32::from_le_bytes(unit)));
         Ok(Charsmap { units, strings: copied_text(strings, &what)? })
     }
 
-    /// The lengths of the keys that `text` begins with, shortest first, each with what begins with its replacement. What
-    /// in the table leads outside it matches nothing.
+    /// The lengths of the keys that `text` begins with, shortest first, each with the text from its replacement on. References
+    /// outside the table match nothing.
     fn prefixes<'c>(&'c self, text: &str, mut found: impl FnMut(usize, &'c str)) {
         let offset = |unit: u32| (unit >> 10) << ((unit & (1 << 9)) >> 6);
         let Some(&root) = self.units.first() else { return };

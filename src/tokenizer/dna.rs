@@ -12,31 +12,31 @@ const LETTERS: usize = 6;
 const BEGIN: &str = "<dna>";
 const END: &str = "</dna>";
 const UNKNOWN: &str = "<oov>";
-/// Ends the text of such a token in the file, so that it is none of the others.
+/// Ends the text of such a token in the file, which distinguishes it from the others.
 const MARK: char = '\u{e000}';
-/// What a sequence is filled up with.
+/// The letter that pads a sequence.
 const FILL: u8 = b'A';
 
 /// The tokens of sequences.
 pub(super) struct Dna {
     begin: u32,
     end: u32,
-    /// Six letters that are no token.
+    /// The token for six letters without a token.
     unknown: u32,
-    /// By their letters.
+    /// The tokens by their letters.
     tokens: HashMap<[u8; LETTERS], u32>,
 }
 
 impl Dna {
-    /// Finds the tokens, takes the mark off their texts, and sees to it that no other text spells them. `None` in a vocabulary that lacks
-    /// one of those around them, which is one of BPE alone.
+    /// Finds the tokens, removes the mark from their texts, and ensures that no other text spells them. `None` in a vocabulary
+    /// without one of the tags, which is one of BPE alone.
     ///
     /// # Errors
     /// `NoMemory`; what ends it early.
     pub(super) fn take(vocab: &mut Vocab<'_>, looks: Looks<'_>) -> Result<Option<Dna>> {
         let [begin, end, unknown] = [BEGIN, END, UNKNOWN].map(|text| vocab.find(text));
         let mut tokens = HashMap::new();
-        // They come behind the unknown one.
+        // They follow the unknown one.
         for id in unknown.map_or(vocab.len(), |id| id as usize + 1)..vocab.len() {
             looks.at(id)?;
             let Some(text) = vocab.texts[id].strip_suffix(MARK).filter(|text| !text.is_empty()) else {
@@ -57,7 +57,7 @@ impl Dna {
         }
     }
 
-    /// Appends the tokens of `text`, of which `plain` makes those outside of sequences.
+    /// Appends the tokens of `text`; `plain` appends those outside of sequences.
     ///
     /// # Errors
     /// Those of `plain`.
@@ -68,24 +68,24 @@ impl Dna {
         mut plain: impl FnMut(&str, &mut Vec<u32>) -> Result<()>,
     ) -> Result<()> {
         let mut rest = text;
-        while let Some((before, behind)) = rest.split_once(BEGIN) {
+        while let Some((before, after)) = rest.split_once(BEGIN) {
             if !before.is_empty() {
                 plain(before, out)?;
             }
             out.push(self.begin);
-            let (letters, behind) = match behind.split_once(END) {
-                Some((letters, behind)) => (letters, Some(behind)),
-                None => (behind, None),
+            let (letters, after) = match after.split_once(END) {
+                Some((letters, after)) => (letters, Some(after)),
+                None => (after, None),
             };
             self.push(letters, out);
-            let Some(behind) = behind else { return Ok(()) };
+            let Some(after) = after else { return Ok(()) };
             out.push(self.end);
-            rest = behind;
+            rest = after;
         }
         if rest.is_empty() { Ok(()) } else { plain(rest, out) }
     }
 
-    /// Appends the tokens of a sequence, of which small letters are as good as capital ones.
+    /// Appends the tokens of a sequence; small letters count as capital ones.
     fn push(&self, letters: &str, out: &mut Vec<u32>) {
         for part in letters.as_bytes().chunks(LETTERS) {
             let mut key = [FILL; LETTERS];

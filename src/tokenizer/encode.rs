@@ -44,22 +44,22 @@ impl<'t> Encoder<'t> {
         self.encode_bytes(text.as_bytes(), add_special, parse_special)
     }
 
-    /// The tokens of `text` behind the tokens `past`, which are all of its sequence: none is added, and a space only where the whole text
-    /// would have had one: behind a special token, and at the start, which is behind what is put before a text. The token for
-    /// what the vocabulary cannot express stands for text.
+    /// The tokens of `text` after the tokens `past`, which are all of its sequence. No special token is added. A space comes only
+    /// where the whole text would have had one: after a special token, and at the start, which is after the tokens before a text.
+    /// The unknown token counts as text.
     ///
     /// # Errors
     /// As [`Encoder::encode`].
-    pub fn encode_behind(&self, past: &[u32], text: &str, parse_special: bool) -> Result<Vec<u32>> {
-        self.encode_at(self.tokenizer.place_behind(past), text, parse_special)
+    pub fn encode_after(&self, past: &[u32], text: &str, parse_special: bool) -> Result<Vec<u32>> {
+        self.encode_at(self.tokenizer.place_after(past), text, parse_special)
     }
 
-    /// The tokens of `text` in the midst of one: no space is put before it, and no text spells a control token.
+    /// The tokens of `text` in the middle of a text: no space is put before it, and no text spells a control token.
     ///
     /// # Errors
     /// As [`Encoder::encode`].
     pub fn encode_inside(&self, text: &str) -> Result<Vec<u32>> {
-        self.encode_at(Place::Behind, text, false)
+        self.encode_at(Place::After, text, false)
     }
 
     fn encode_at(&self, place: Place, text: &str, parse_special: bool) -> Result<Vec<u32>> {
@@ -69,9 +69,9 @@ impl<'t> Encoder<'t> {
         Ok(out)
     }
 
-    /// The tokens of what a chat template wrote, behind the tokens `past`, which are all of its sequence. Control tokens are parsed, but
-    /// not those with a character at one of the byte offsets `foreign`, which are ascending: these are text. At the beginning of a
-    /// sequence BOS comes first where the source asks for it, once.
+    /// The tokens of a chat template's output, after the tokens `past`, which are all of its sequence. Control tokens are parsed,
+    /// except those with a character at one of the byte offsets `foreign`, which are ascending: these are text. At the beginning
+    /// of a sequence BOS comes first where the source asks for it, one time.
     ///
     /// # Errors
     /// As [`Encoder::encode`].
@@ -81,7 +81,7 @@ impl<'t> Encoder<'t> {
             out.extend_from_slice(&self.tokenizer.roles.prefix);
         }
         let n_prefix = out.len();
-        let place = self.tokenizer.place_behind(past);
+        let place = self.tokenizer.place_after(past);
         self.tokenizer.encode_text(
             text,
             place,
@@ -98,9 +98,9 @@ impl<'t> Encoder<'t> {
 
     /// As [`Encoder::encode`] for text that need not be UTF-8.
     ///
-    /// Each longest stretch of valid UTF-8 is encoded as text. What is between them is encoded byte by byte: a
-    /// byte-level vocabulary merges the bytes of one such gap as it merges a word's, one with byte tokens gives those,
-    /// any other its unknown token.
+    /// Each longest stretch of valid UTF-8 is encoded as text. The gaps between them are encoded byte by byte: a byte-level
+    /// vocabulary merges the bytes of one gap like those of a word, one with byte tokens gives those, any other its unknown
+    /// token.
     ///
     /// # Errors
     /// As [`Encoder::encode`].
@@ -141,19 +141,19 @@ impl<'t> Encoder<'t> {
     }
 }
 
-/// A tokenizer at work for a call that may end early.
+/// A tokenizer for a call that may end early.
 #[derive(Clone, Copy)]
 pub struct Encoder<'t> {
     pub(super) tokenizer: &'t Tokenizer,
     looks: &'t dyn Fn() -> Result<()>,
 }
 
-/// What nothing ends.
+/// Never ends a call.
 const NEVER: &dyn Fn() -> Result<()> = &|| Ok(());
 
-/// As of an [`Encoder`] that nothing ends.
+/// The same methods without an early end.
 impl Tokenizer {
-    /// Encodes under `looks`, which is called every few hundred bytes and whose error ends that.
+    /// Encodes under `looks`, which is called every few hundred bytes and whose error ends the call.
     pub fn under<'t>(&'t self, looks: &'t dyn Fn() -> Result<()>) -> Encoder<'t> {
         Encoder { tokenizer: self, looks }
     }
@@ -168,9 +168,9 @@ impl Tokenizer {
         self.under(NEVER).encode_bytes(text, add_special, parse_special)
     }
 
-    /// See [`Encoder::encode_behind`].
-    pub fn encode_behind(&self, past: &[u32], text: &str, parse_special: bool) -> Result<Vec<u32>> {
-        self.under(NEVER).encode_behind(past, text, parse_special)
+    /// See [`Encoder::encode_after`].
+    pub fn encode_after(&self, past: &[u32], text: &str, parse_special: bool) -> Result<Vec<u32>> {
+        self.under(NEVER).encode_after(past, text, parse_special)
     }
 
     /// See [`Encoder::encode_inside`].
@@ -193,22 +193,22 @@ impl Tokenizer {
         self.under(NEVER).encode_pair(first, second, most)
     }
 
-    /// The place behind the tokens of a sequence.
-    fn place_behind(&self, past: &[u32]) -> Place {
+    /// The place after the tokens of a sequence.
+    fn place_after(&self, past: &[u32]) -> Place {
         match past.last() {
             _ if past == self.roles.prefix => Place::Start,
             Some(&last) if self.ends_text(last) => Place::AfterSpecial,
-            Some(_) => Place::Behind,
+            Some(_) => Place::After,
             None => Place::Start,
         }
     }
 
-    /// Whether what is behind `token` is a text of its own: it is found in the text as it is, and stands for none.
+    /// Whether the text after `token` is a text of its own: the token was found in the unnormalized text, and stands for no text.
     fn ends_text(&self, token: u32) -> bool {
         self.specials.has(token) && !self.normalized_specials.has(token) && self.model.unk() != Some(token)
     }
 
-    /// Appends the tokens of a stretch of text; gives the place behind it.
+    /// Appends the tokens of a stretch of text; gives the place after it.
     pub(super) fn encode_text(
         &self,
         text: &str,
@@ -228,7 +228,7 @@ impl Tokenizer {
                     place = Place::AfterSpecial;
                 }
                 Fragment::Text(part) => {
-                    // Where a normalizer puts characters is not known.
+                    // The places of characters after normalizing are unknown.
                     let control = control.is_anywhere_in(text, part);
                     let text = part;
                     let normal = self.normalizer.apply(text, place, effort)?;
@@ -274,7 +274,7 @@ impl Tokenizer {
         Ok(())
     }
 
-    /// Appends the tokens of bytes that are no text, and empties `gap`.
+    /// Appends the tokens of bytes that are not text, and empties `gap`.
     fn encode_gap(&self, gap: &mut Vec<u8>, effort: &mut Effort, out: &mut Vec<u32>) -> Result<()> {
         if gap.is_empty() {
             return Ok(());

@@ -1,5 +1,4 @@
-//! Expressions of pre-tokenizers and normalizers. A file may hold any, and any number: what they take is bounded, as programs
-//! and at work.
+//! Expressions of pre-tokenizers and normalizers. A file may have any, and any number: their programs and their work are bounded.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -20,7 +19,7 @@ pub(super) enum Matcher {
 }
 
 impl Matcher {
-    /// The next match in `text` from `at` on; what is before `at` is seen by assertions.
+    /// The next match in `text` from `at` on; assertions see the text before `at`.
     ///
     /// # Errors
     /// `Unsupported` when it takes too long.
@@ -32,8 +31,7 @@ impl Matcher {
             }
             Matcher::Backtracking(regex) => regex,
         };
-        // At one place after the other, and the clock is looked at in between: a search of its own may read the rest of the text
-        // at each of them.
+        // Place by place, with the clock read in between: one search may read the rest of the text at each place.
         let mut from = at;
         loop {
             effort.check_now()?;
@@ -47,7 +45,7 @@ impl Matcher {
         }
     }
 
-    /// `text` with `to` in place of each match, as long as that has at most `most` bytes; longer it may be cut short.
+    /// `text` with `to` in place of each match, as long as the result has at most `most` bytes; a longer one may be cut short.
     ///
     /// # Errors
     /// As [`Matcher::find`].
@@ -61,7 +59,7 @@ impl Matcher {
         let mut out = String::with_capacity(text.len());
         let (mut done, mut from, mut is_first) = (0, 0, true);
         while let Some((start, end)) = self.find(text, from, effort)? {
-            // Nothing, right behind a match, is no match.
+            // An empty match right after a match does not count.
             if start == end && end == done && !is_first {
                 if end == text.len() {
                     break;
@@ -83,20 +81,20 @@ impl Matcher {
 
 /// The sizes that are tried, one after the other, for an expression's program.
 const PROGRAM_BYTES: [usize; 4] = [1 << 18, 1 << 20, 1 << 22, 10 << 20];
-/// What the programs of a tokenizer may take together, in bytes: some tens of times what published ones do.
+/// The most bytes of all programs of a tokenizer: some tens of times those of published ones.
 const MOST_PROGRAM_BYTES: usize = 32 << 20;
-/// The most memory, in bytes, that the states of an expression take. With less than a few MB, those of the larger
-/// expressions are thrown away and made anew again and again on text of many scripts.
+/// The most memory, in bytes, for the states of an expression. With less than a few MB, the states of the larger expressions are
+/// dropped and rebuilt again and again on text of many scripts.
 const STATE_BYTES: usize = 32 << 20;
-/// What the states of a tokenizer's expressions may take together; those for which that is too little have 1 MB each.
+/// The most memory for the states of a tokenizer's expressions together; those beyond it have 1 MB each.
 const MOST_STATE_BYTES: usize = 128 << 20;
 const LEAST_STATE_BYTES: usize = 1 << 20;
-/// How deep groups may lie in each other, a few times deeper than in published expressions, and whatever there is in regular ones.
-/// Compiling recurses, with up to 2.2 KB of the stack for a group.
+/// The deepest nesting of groups, a few times deeper than in published expressions. Compiling recurses, with up to 2.2 KB of the
+/// stack for a group.
 const MOST_NESTED: usize = 16;
 const MOST_LEVELS: u32 = 64;
-/// The most bytes of an expression that is not regular, and what each of them may make of a program. (Its parts are programs of
-/// their own.)
+/// The most bytes of an expression that is not regular, and the most bytes of program for each of them. (Its parts are programs
+/// of their own.)
 const MOST_BACKTRACKING: usize = 4096;
 const BYTES_PER_BYTE: usize = 4096;
 
@@ -116,7 +114,7 @@ impl Expressions {
         }
     }
 
-    /// Compiles an expression, or says what is wrong with it. Equal ones are one.
+    /// Compiles an expression, or returns what is wrong with it. Equal ones are compiled one time.
     pub(super) fn compile(&mut self, expression: &str) -> std::result::Result<Matcher, String> {
         if let Some(matcher) = self.compiled.get(expression) {
             return Ok(matcher.clone());
@@ -160,8 +158,7 @@ impl Expressions {
     }
 }
 
-/// How deep groups lie in each other, or more: where it cannot be told without knowing all of the syntax what closes a group, nothing
-/// does.
+/// The depth of nested groups, or more: where only a parser of the full syntax knows what closes a group, nothing closes it.
 fn nesting(expression: &str) -> usize {
     let may_comment = |rest: &str| {
         let flags = rest.bytes().take_while(u8::is_ascii_alphabetic).count();
@@ -182,7 +179,7 @@ fn nesting(expression: &str) -> usize {
             '[' if !comments && !in_name => {
                 n_classes += 1;
                 chars.next_if_eq(&'^');
-                // A bracket that comes first closes nothing.
+                // A bracket that comes first is a member of the class.
                 chars.next_if_eq(&']');
             }
             ']' => n_classes = n_classes.saturating_sub(1),

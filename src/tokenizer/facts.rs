@@ -1,4 +1,4 @@
-//! What a tokenizer knows of its tokens, and its chat templates.
+//! A tokenizer's knowledge of its tokens, and its chat templates.
 #![forbid(unsafe_code)]
 
 use super::vocab::TokenType;
@@ -11,7 +11,7 @@ impl Tokenizer {
         self.roles.eog.contains(&token)
     }
 
-    /// Makes further tokens end a generation; those that do not exist are left out.
+    /// Makes further tokens end a generation; missing tokens are ignored.
     pub fn add_ends(&mut self, tokens: &[u32]) {
         let n_vocab = self.n_vocab();
         self.roles.eog.extend(tokens.iter().filter(|&&token| (token as usize) < n_vocab));
@@ -22,7 +22,7 @@ impl Tokenizer {
         self.types.get(token as usize) == Some(&TokenType::Control)
     }
 
-    /// Whether `token` is one byte by its type, which stands in where texts have no token.
+    /// Whether `token` is a byte token by its type, for texts without a token.
     pub fn is_byte(&self, token: u32) -> bool {
         self.types.get(token as usize) == Some(&TokenType::Byte)
     }
@@ -57,22 +57,22 @@ impl Tokenizer {
         self.roles.unk
     }
 
-    /// The tokens with which a model is asked to fill a gap in a text.
+    /// The tokens that ask a model to fill a gap in a text.
     pub fn fill_in(&self) -> &FillIn {
         &self.roles.fill_in
     }
 
-    /// Whether [`Tokenizer::encode`] with `add_special` puts a token, BOS as a rule, first.
+    /// Whether [`Tokenizer::encode`] with `add_special` puts a token, usually BOS, first.
     pub fn add_bos(&self) -> bool {
         !self.roles.prefix.is_empty()
     }
 
-    /// The special tokens that encoding puts behind a text.
+    /// The special tokens that encoding puts after a text.
     pub fn suffix(&self) -> &[u32] {
         &self.roles.suffix
     }
 
-    /// Whether [`Tokenizer::encode`] with `add_special` puts a token, EOS as a rule, last.
+    /// Whether [`Tokenizer::encode`] with `add_special` puts a token, usually EOS, last.
     pub fn add_eos(&self) -> bool {
         !self.roles.suffix.is_empty()
     }

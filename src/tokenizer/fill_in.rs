@@ -1,12 +1,12 @@
-//! The tokens with which code models are asked to fill a gap in a text.
+//! The tokens that ask code models to fill a gap in a text.
 #![forbid(unsafe_code)]
 
 use super::roles::Trust;
 use super::vocab::{TokenType, Vocab};
 use crate::error::Result;
 
-/// Texts of control tokens that code models put around the parts of a file: before what is in front of the gap, before what is
-/// behind it, and before what fills it. A row for each family. They end nothing.
+/// Texts of control tokens that code models put around the parts of a file: before the text in front of the gap, before the text
+/// after it, and before the text that fills it. A row for each family. They end no generation.
 const MARKS: [[&str; 3]; 8] = [
     ["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"],
     ["<fim-prefix>", "<fim-suffix>", "<fim-middle>"],
@@ -18,7 +18,8 @@ const MARKS: [[&str; 3]; 8] = [
     ["<|prefix|>", "<|suffix|>", "<|middle|>"],
 ];
 
-/// The marks of Mistral's code models, which have two. Their texts are usual words, so that what they are is left to the file.
+/// The marks of Mistral's code models, which have two. Their texts are common words, so the file decides whether they are control
+/// tokens.
 const MISTRAL: [&str; 2] = ["[PREFIX]", "[SUFFIX]"];
 
 /// Texts of control tokens before the name of a repository and before that of a file.
@@ -36,9 +37,9 @@ pub(super) fn is_mark(text: &str) -> bool {
 pub struct FillIn {
     /// Before the text in front of the gap.
     pub prefix: Option<u32>,
-    /// Before the text behind it.
+    /// Before the text after it.
     pub suffix: Option<u32>,
-    /// Before what is to fill it.
+    /// Before the text that fills it.
     pub middle: Option<u32>,
     /// Before the name of a repository.
     pub repository: Option<u32>,
@@ -47,7 +48,7 @@ pub struct FillIn {
 }
 
 impl FillIn {
-    /// Those that keys name, newer names of keys before older ones; `id` reads a key.
+    /// The tokens that keys name, newer names of keys before older ones; `id` reads a key.
     pub(super) fn named(id: impl Fn(&str) -> Result<Option<u32>>) -> Result<FillIn> {
         let of = |names: &[&str]| -> Result<Option<u32>> {
             for name in names {
@@ -66,7 +67,7 @@ impl FillIn {
         })
     }
 
-    /// Adds those that have no key, by their texts: the marks of one family, the first that is there whole.
+    /// Adds tokens without a key, by their texts: the marks of the first family that is complete.
     pub(super) fn find(&mut self, vocab: &Vocab<'_>, trust: Trust) {
         let texts = || MARKS.iter().flatten().chain(&MISTRAL).chain(&REPOSITORY).chain(&FILE);
         let mut found = vec![None; texts().count()];

@@ -1,5 +1,5 @@
-//! What the `tokenizers` crate does here: the rarer normalizers and pre-tokenizers, exactly as their authors run them, and
-//! expressions that are not regular. Without the feature of the same name `foreign_off` stands in its place.
+//! The parts that the `tokenizers` crate does: the rarer normalizers and pre-tokenizers, exactly as their authors run them, and
+//! expressions that are not regular. Without the feature of the same name `foreign_off` takes its place.
 #![forbid(unsafe_code)]
 
 use fancy_regex::{Regex, RegexBuilder};
@@ -16,8 +16,8 @@ use crate::error::{Error, Result};
 pub(super) struct ForeignNormalizer(pub(super) Box<NormalizerWrapper>);
 
 impl ForeignNormalizer {
-    /// BERT's: no control characters, space around Chinese characters and, if `lowercase`, lower case; without
-    /// `strip_accents` accents go when the case goes.
+    /// BERT's: no control characters, space around Chinese characters and, if `lowercase`, lower case. By default accents are
+    /// removed when the case is.
     pub(super) fn bert(strip_accents: Option<bool>, lowercase: bool) -> Result<ForeignNormalizer> {
         let bert = BertNormalizer::new(true, true, strip_accents, lowercase);
         Ok(ForeignNormalizer(Box::new(NormalizerWrapper::BertNormalizer(bert))))
@@ -31,7 +31,7 @@ impl ForeignNormalizer {
     /// The normalized text.
     ///
     /// # Errors
-    /// `Unsupported` if it fails or takes too long, and what `effort` looks at.
+    /// `Unsupported` if it fails or takes too long, and what ends `effort`.
     pub(super) fn apply(&self, text: &str, effort: &mut Effort) -> Result<String> {
         let mut out = String::with_capacity(text.len());
         for chunk in (Chunks { rest: text, may_begin: self.may_begin() }) {
@@ -45,7 +45,7 @@ impl ForeignNormalizer {
         Ok(out)
     }
 
-    /// Which characters begin a text that may be normalized apart from the text before it.
+    /// Which characters begin a text that may be normalized independently of the text before it.
     fn may_begin(&self) -> fn(char) -> bool {
         use NormalizerWrapper::{BertNormalizer, Lowercase, NFC, NFD, NFKC, NFKD, StripAccents};
         match *self.0 {
@@ -57,8 +57,8 @@ impl ForeignNormalizer {
     }
 }
 
-/// Whether a character composes with none before it, keeps its place when marks are sorted, and stays when control characters
-/// go: printable ASCII, and letters of the most frequent scripts.
+/// Whether a character composes with none before it, keeps its place when marks are sorted, and stays when control characters are
+/// removed: printable ASCII, and letters of the most frequent scripts.
 fn stands_alone(c: char) -> bool {
     matches!(c,
         '\t' | '\n' | '\r' | ' '..='~'
@@ -75,7 +75,7 @@ fn stands_alone(c: char) -> bool {
     )
 }
 
-/// A text in chunks of some 4 KiB, each but the first one beginning with a character that may.
+/// A text in chunks of some 4 KiB; each but the first begins with a character that may.
 struct Chunks<'t> {
     rest: &'t str,
     may_begin: fn(char) -> bool,
@@ -108,7 +108,7 @@ impl ForeignPreTokenizer {
     /// Calls `found` with the words of `piece`, in order.
     ///
     /// # Errors
-    /// `Unsupported` if it fails or takes too long, and what `effort` looks at.
+    /// `Unsupported` if it fails or takes too long, and what ends `effort`.
     pub(super) fn words(
         &self,
         piece: &str,
@@ -127,7 +127,7 @@ impl ForeignPreTokenizer {
         Ok(())
     }
 
-    /// Which characters no word goes on with.
+    /// Which characters never continue a word.
     fn may_begin(&self) -> fn(char) -> bool {
         match *self.0 {
             PreTokenizerWrapper::BertPreTokenizer(_) => |c| c.is_whitespace() || c.is_ascii_punctuation(),
@@ -143,13 +143,13 @@ impl ForeignPreTokenizer {
 #[derive(Clone)]
 pub(super) struct Backtracking(Regex);
 
-/// How often one attempt to match may go back. What real expressions try is over after a few times; at some microseconds each,
-/// this is a fraction of a second.
+/// How many times one attempt to match may backtrack. Real expressions need a few; at some microseconds each, this is a fraction
+/// of a second.
 const MOST_BACKTRACKS: usize = 100_000;
 
 impl Backtracking {
-    /// Compiles an expression, or says what is wrong with it. Each of its regular parts may take `program_bytes`, and its states
-    /// `state_bytes`.
+    /// Compiles an expression, or returns what is wrong with it. Each of its regular parts may take `program_bytes`, and its
+    /// states `state_bytes`.
     pub(super) fn new(
         expression: &str,
         program_bytes: usize,
@@ -163,12 +163,12 @@ impl Backtracking {
                 .build()
                 .map_err(|e| e.to_string())
         };
-        // What is wrong with it is said of the expression itself.
+        // Its errors are about the expression itself.
         compile(expression)?;
         compile(&[r"\G(?:", expression, ")"].concat()).map(Backtracking)
     }
 
-    /// The match in `text` that begins at `at`, if there is one; what is before `at` is seen by assertions.
+    /// The match in `text` that begins at `at`, if there is one; assertions see the text before `at`.
     ///
     /// # Errors
     /// `Unsupported` when it takes too long.
@@ -235,7 +235,7 @@ mod tests {
         }
     }
 
-    /// Every character that may begin a chunk, behind letters and marks that could take it.
+    /// Every character that may begin a chunk, after letters and marks that could join it.
     #[test]
     fn no_character_that_begins_a_chunk_is_taken_by_those_before_it() {
         let normalizers =
@@ -245,7 +245,7 @@ mod tests {
                 for normalizer in &normalizers {
                     let parts = [before, &c.to_string()];
                     let apply = |text: &str| normalizer.apply(text, &mut Effort::new(text.len())).unwrap();
-                    assert_eq!(apply(&parts.concat()), parts.map(apply).concat(), "{c:?} behind {before:?}");
+                    assert_eq!(apply(&parts.concat()), parts.map(apply).concat(), "{c:?} after {before:?}");
                 }
             }
         }

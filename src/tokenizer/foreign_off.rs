@@ -1,4 +1,4 @@
-//! Stands in for `foreign` in builds without the feature `tokenizers`: what needs it is refused when it is loaded.
+//! Stands in for `foreign` in builds without the feature `tokenizers`: loading refuses tokenizers that need it.
 #![forbid(unsafe_code)]
 
 use super::effort::Effort;

@@ -16,7 +16,7 @@ use super::special::{Added, MAX_SEARCHED, SpecialTokens};
 use super::vocab::{SPACE, TokenType, Vocab};
 use super::{Model, Tokenizer};
 use crate::error::{Error, Result, quoted};
-use crate::gguf::{Metadata, StringArray, collected, copied_text, room_for};
+use crate::gguf::{Metadata, StringArray, collected, copied_text, with_capacity};
 
 /// The key of the kind of vocabulary.
 const KIND: &str = "tokenizer.ggml.model";
@@ -31,10 +31,10 @@ pub(super) const MERGES: &str = "tokenizer.ggml.merges";
 /// The key of the normalization table.
 pub(super) const CHARSMAP: &str = "tokenizer.ggml.precompiled_charsmap";
 
-/// How many bytes of a model's name are looked at.
+/// How many bytes of a model's name are read.
 const MAX_NAME: usize = 1024;
 
-/// What the kind of vocabulary says where the file is silent.
+/// The defaults of a kind of vocabulary.
 #[derive(Default)]
 struct Defaults {
     bos: Option<u32>,
@@ -50,7 +50,7 @@ struct Defaults {
 /// The kinds of vocabulary.
 #[derive(Clone, Copy)]
 enum Kind {
-    /// BPE with one of the known pre-tokenizers, of bytes as a rule.
+    /// BPE with one of the known pre-tokenizers, usually of bytes.
     Bpe(&'static Entry),
     Gemma4,
     Spm,
@@ -58,7 +58,7 @@ enum Kind {
     Unigram,
     /// RWKV's: at each place of a text the longest token.
     Longest,
-    /// PLaMo 2's: whole scores, from the end on.
+    /// PLaMo 2's: integer scores, from the end on.
     Plamo,
     /// BPE of bytes beside sequences of DNA.
     Dna(&'static Entry),
@@ -110,8 +110,8 @@ impl Kind {
     }
 }
 
-/// Looks at what the keys say, but for the texts of tokens and merges: the kind of vocabulary and the pre-tokenizer, whether
-/// the arrays that the kind needs are there and as long as each other, and the tokens with a role.
+/// Checks what the keys say, except the texts of tokens and merges: the kind of vocabulary and the pre-tokenizer, whether the
+/// arrays that the kind needs exist and have equal lengths, and the tokens with a role.
 ///
 /// # Errors
 /// As [`read`].
@@ -119,7 +119,7 @@ pub(super) fn check(meta: &Metadata) -> Result<()> {
     outline(meta).map(drop)
 }
 
-/// As [`check`]; what kind of vocabulary it is, and the tokens with a role.
+/// As [`check`]; returns the kind of vocabulary and the tokens with a role.
 fn outline(meta: &Metadata) -> Result<(Kind, Roles)> {
     let n = tokens(meta)?.len();
     let kind = Kind::of(meta)?;
@@ -142,7 +142,7 @@ pub(super) fn read(meta: &Metadata, looks: Looks<'_>) -> Result<Tokenizer> {
     let (kind, mut roles) = outline(meta)?;
     warn_of_keys(meta);
     let mut vocab = read_vocab(meta, looks)?;
-    // Conversions have marked some of these as user-defined or normal; llama.cpp takes them for control tokens, too.
+    // Converters have marked some of these as user-defined or normal; llama.cpp treats them as control tokens too.
     let controls = roles.find_ends(&vocab, Trust::Texts);
     warn_of_types(&vocab, &controls, TYPES);
     for id in controls {
@@ -200,7 +200,7 @@ fn chat_templates(meta: &Metadata) -> Result<Vec<(String, String)>> {
     Ok(templates)
 }
 
-/// The texts of the tokens, of which there is one at least.
+/// The texts of the tokens, at least one.
 fn tokens(meta: &Metadata) -> Result<&StringArray> {
     let tokens = meta.require_strings(TOKENS)?;
     if tokens.is_empty() {
@@ -226,7 +226,7 @@ fn read_vocab<'m>(meta: &'m Metadata, looks: Looks<'_>) -> Result<Vocab<'m>> {
     let texts = collected(n, &named(TOKENS), tokens.iter().enumerate().map(text))?;
     let numbers = meta.i32s(TYPES)?;
     check_len(TYPES, numbers.as_ref().map_or(n, |numbers| numbers.len()), n)?;
-    let mut types = room_for(n, &named(TYPES))?;
+    let mut types = with_capacity(n, &named(TYPES))?;
     match numbers {
         Some(numbers) => types.extend(numbers.iter().map(|&n| TokenType::from_number(n))),
         None => types.resize(n, TokenType::Normal),
@@ -254,16 +254,16 @@ pub(super) fn read_scores(meta: &Metadata, n: usize) -> Result<Vec<f32>> {
     if let Some(id) = scores.iter().position(|score| score.is_nan()) {
         return Err(Error::Format(format!("the score of token {id} in {SCORES:?} is not a number")));
     }
-    let mut positive = room_for(n, &named(SCORES))?;
+    let mut positive = with_capacity(n, &named(SCORES))?;
     positive.extend(scores.iter().map(|score| score + 0.0));
     Ok(positive)
 }
 
-/// Reads the ids of the tokens with a role and the flags that say whether they frame a text. An id that is no token is
-/// as if it were not there, unless a flag needs it.
+/// Reads the ids of the tokens with a role and the flags that say whether they frame a text. An id of no token is ignored, unless
+/// a flag needs it.
 fn read_roles(meta: &Metadata, n: usize, defaults: &Defaults) -> Result<Roles> {
     let id = |key: &str, default: Option<u32>| -> Result<Option<u32>> {
-        // Writers put -1 where there is no such token.
+        // Writers use -1 for a missing token.
         let Some(id) = meta.i64(key)? else {
             return Ok(default.filter(|&id| (id as usize) < n));
         };
@@ -313,14 +313,14 @@ fn read_roles(meta: &Metadata, n: usize, defaults: &Defaults) -> Result<Roles> {
     })
 }
 
-/// Special tokens, and what is known of their strip rules, which no key holds. With `spaced`, a user-defined text that
-/// has spaces is looked for as its author wrote it, with `▁`.
+/// Special tokens, and their known strip rules, which no key has. With `spaced`, a user-defined text with spaces is searched for
+/// as its author wrote it, with `▁`.
 fn specials(meta: &Metadata, vocab: &Vocab<'_>, spaced: bool, looks: Looks<'_>) -> Result<SpecialTokens> {
     let name = meta.str("general.name").ok().flatten().unwrap_or_default();
     let name = name[..name.floor_char_boundary(MAX_NAME)].to_lowercase();
     let pre = meta.str("tokenizer.ggml.pre")?.unwrap_or_default();
     let kind = meta.str("tokenizer.ggml.model")?.unwrap_or_default();
-    // Phi-3's tokenizer.json says so of all its special tokens but these.
+    // Phi-3's tokenizer.json strips after all its special tokens except these.
     let phi3 = name.contains("phi-3") || name.contains("phi3");
     let keeps = ["<unk>", "<s>", "<|endoftext|>"];
     // The mask of XLM-RoBERTa and of BERT's grandchildren that were trained on its vocabulary.
@@ -331,7 +331,7 @@ fn specials(meta: &Metadata, vocab: &Vocab<'_>, spaced: bool, looks: Looks<'_>) 
         _ => "",
     };
     let n = vocab.types.iter().filter(|ty| ty.is_special()).count();
-    let mut tokens = room_for(n, "the special tokens")?;
+    let mut tokens = with_capacity(n, "the special tokens")?;
     for (id, text, ty) in vocab.iter().filter(|(_, _, ty)| ty.is_special()) {
         looks.at(tokens.len())?;
         let control = ty != TokenType::UserDefined;
@@ -348,7 +348,7 @@ fn specials(meta: &Metadata, vocab: &Vocab<'_>, spaced: bool, looks: Looks<'_>) 
     SpecialTokens::new(collected(n, "the special tokens", borrowed)?)
 }
 
-/// User-defined texts that have spaces, looked for once `▁` has become a space, too.
+/// User-defined texts with spaces, which are searched for after `▁` has become a space too.
 fn spaced_specials(vocab: Option<&Vocab<'_>>) -> Result<SpecialTokens> {
     let all = || vocab.into_iter().flat_map(Vocab::iter);
     let spaced = || all().filter(|(_, text, ty)| *ty == TokenType::UserDefined && text.contains(' '));

@@ -1,4 +1,4 @@
-//! The keys `tokenizer.ggml.*` that are known, and warnings of others.
+//! The known keys `tokenizer.ggml.*`, and warnings of others.
 #![forbid(unsafe_code)]
 
 use crate::error::{quoted, shortened};
@@ -7,7 +7,7 @@ use crate::gguf::Metadata;
 /// What the names of all these keys begin with.
 const PREFIX: &str = "tokenizer.ggml.";
 
-/// Keys that are read, or that nothing depends on.
+/// Keys that are read, or that have no effect.
 const KNOWN: [&str; 37] = [
     "add_bos_token",
     "add_eos_token",
@@ -54,7 +54,7 @@ const SUPPRESSED: &str = "tokenizer.ggml.suppress_tokens";
 /// How many keys a warning names.
 const SHOWN: usize = 8;
 
-/// Says which keys are ignored.
+/// Logs which keys are ignored.
 pub(super) fn warn_of_keys(meta: &Metadata) {
     if meta.get(SUPPRESSED).is_some() {
         log::warn!(

@@ -1,4 +1,4 @@
-//! How each kind of vocabulary that GGUF files hold is built.
+//! How the kinds of vocabulary in GGUF files are built.
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
@@ -19,9 +19,9 @@ use super::unigram::Unigram;
 use super::vocab::{Lexicon, SPACE, Speller, Spelling, TokenType, Vocab};
 use super::wordpiece::{MAX_CHARS, WordPiece};
 use crate::error::{Error, Result, quoted};
-use crate::gguf::{Array, Metadata, Value, collected, room_for};
+use crate::gguf::{Array, Metadata, Value, collected, with_capacity};
 
-/// What is built differently for each kind of vocabulary.
+/// The parts that differ for each kind of vocabulary.
 pub(super) struct Parts {
     pub(super) lexicon: Lexicon,
     pub(super) model: Model,
@@ -102,7 +102,7 @@ pub(super) fn pieces(
     })
 }
 
-/// Words between white space, written in the characters that they have (`jina-embeddings-v2-base-zh`).
+/// Words between white space, in plain characters (`jina-embeddings-v2-base-zh`).
 pub(super) fn plain(
     meta: &Metadata,
     vocab: &Vocab<'_>,
@@ -200,7 +200,7 @@ pub(super) fn unigram(
     unk: Option<u32>,
     looks: Looks<'_>,
 ) -> Result<Parts> {
-    let mut scores: Vec<f64> = room_for(vocab.len(), &named(SCORES))?;
+    let mut scores: Vec<f64> = with_capacity(vocab.len(), &named(SCORES))?;
     scores.extend(read_scores(meta, vocab.len())?.into_iter().map(f64::from));
     let mut min_score = f64::INFINITY;
     for (id, _, ty) in vocab.iter() {

@@ -1,5 +1,5 @@
-//! `tokenizer.json` files that are made to crash, hang or fill the memory of who loads them. No test looks at
-//! the clock: what takes quadratic time takes hours here.
+//! `tokenizer.json` files that try to crash, hang or fill the memory of the program that loads them. No test reads the clock:
+//! quadratic time would take hours here.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use serde_json::{Value, json};
@@ -40,10 +40,10 @@ fn steps_that_multiply_a_text_are_stopped() {
         let sentence = refusal(with("normalizer", steps), "éa");
         assert!(sentence.starts_with("the normalizer makes "), "{sentence}");
     }
-    // One replacement is not made before its size is known.
+    // The size of a replacement is known before it is made.
     let huge = json!({ "type": "Replace", "pattern": { "String": "a" }, "content": "b".repeat(1 << 20) });
     let sentence = refusal(with("normalizer", huge), &"a".repeat(1 << 20));
-    // Counted as far as sizes go.
+    // Sizes are limited by their type.
     let makes = usize::try_from(1u64 << 40).unwrap_or(usize::MAX);
     assert_eq!(
         sentence,
@@ -78,7 +78,7 @@ fn expressions_of_normalizers_replace() {
 /// A table whose trie leads in circles and whose replacements are long.
 #[test]
 fn normalization_tables_take_linear_time() {
-    // The unit of "a" leads to itself and says that each of "a", "aa", … is a key.
+    // The unit of "a" refers to itself and says that each of "a", "aa", … is a key.
     let table = |replacement: &str| {
         let mut units: Vec<u32> = (0..128).collect();
         units[97] = 97 | 1 << 8 | 97 << 10;
@@ -113,7 +113,7 @@ fn slow_expressions_are_stopped() {
     assert!(sentence.contains("takes too long on this text"), "{sentence}");
 }
 
-/// Expressions whose one search reads the rest of the text at each place, or tries ever more at one place.
+/// Expressions that in one search read the rest of the text at each place, or try ever more at one place.
 const QUADRATIC: &str = r"(?=[^\x00]*\x00)c";
 const EXPONENTIAL: &str = r"(?=(?:(?=.).|(?=.)){0,14}\x00|).";
 
@@ -133,7 +133,7 @@ fn searches_that_take_long_are_stopped() {
     let steps = json!({ "type": "Sequence", "normalizers": vec![step; 10_000] });
     let sentence = refusal(with("normalizer", steps), &"ab ".repeat(100));
     assert!(sentence.contains("takes too long on this text"), "{sentence}");
-    // One attempt goes back so often only.
+    // One attempt backtracks a limited number of times.
     let sentence = refusal(with("pre_tokenizer", split(r"(?=(?:(?=.).|(?=.)){0,40}\x00|).")), &text);
     assert!(sentence.contains("takes too long on this text: an expression gives up at byte 0"), "{sentence}");
 }
@@ -145,7 +145,7 @@ fn many_steps_take_their_time_together() {
         json!({ "type": "Sequence", "normalizers": vec![[step("NFKD"), step("NFKC")]; 10_000].concat() });
     let sentence = refusal(with("normalizer", steps), &"é".repeat(1 << 15));
     assert!(sentence.contains("takes too long on this text"), "{sentence}");
-    // Each special token begins a text, but a long prefix is there once.
+    // Each special token begins a text, but a long prefix comes one time.
     let token = json!([{ "id": 3, "content": "x", "normalized": false }]);
     let file = json!({ "added_tokens": token, "normalizer": { "type": "Prepend", "prepend": "a".repeat(1000) },
                        "model": { "type": "BPE", "vocab": { "a": 0, "b": 1 }, "merges": [] } });
@@ -167,7 +167,7 @@ fn expressions_take_so_much_memory_only() {
     assert!(sentence.contains("it is too large: "), "{sentence}");
     let sentence = refusal(many(vec![format!("(?!b){}", "a".repeat(1 << 13))]), "a");
     assert!(sentence.contains("it is too large: "), "{sentence}");
-    // The same one again is no other.
+    // Repeating the same expression adds none.
     let tokens = many(vec![r"[\pL\pM\pN]{50}".to_owned(); 100]).unwrap();
     assert_eq!(tokens.encode("ab", true, true).unwrap(), [0, 1]);
 }
@@ -183,7 +183,7 @@ fn special_tokens_take_so_much_memory_only() {
     assert_eq!(sentence, "the texts of 10000 special tokens have 5120000 bytes, more than 4194304");
 }
 
-/// Vocabularies in which each place of a text has as many pieces as may be.
+/// Vocabularies with the most possible pieces at each place of a text.
 #[test]
 fn vocabularies_that_take_long_are_stopped() {
     let pieces = (1..=512).map(|n| json!(["a".repeat(n), -1.0])).collect::<Vec<_>>();
@@ -213,7 +213,7 @@ fn assertions_see_what_was_matched_before() {
 }
 
 #[test]
-fn splits_remove_what_they_are_told() {
+fn splits_remove_what_their_options_say() {
     let literal = |invert: bool| {
         let stage =
             json!({ "type": "Split", "pattern": { "String": "b" }, "behavior": "Removed", "invert": invert });
@@ -241,7 +241,7 @@ fn names_and_sizes_that_the_library_would_panic_at() {
         let sentence = refusal(with("pre_tokenizer", json!({ "type": name })), "a");
         assert!(sentence.starts_with("the pre-tokenizer \"\" is not known"), "{sentence}");
     }
-    // A sequence under another name would be run by the library as it is.
+    // The library would run a sequence under another name as it is.
     let table =
         json!({ "type": "Precompiled", "precompiled_charsmap": "EAAAAAAEAABhAQAAYQEAAGEBAABhAGJjAGRlZgA=" });
     let sequence = json!({ "type": "BertNormalizer", "normalizers": [table] });
@@ -302,35 +302,35 @@ fn parts_and_texts_that_no_file_has_are_refused() {
     assert_eq!(sentence, "the pre-tokenizer has more than 1000 stages, the most Ember reads");
 }
 
-/// The library's own names mean nothing in a file: what stands in a text is not read as JSON.
+/// The library's private names have no meaning in a file: a text is never read as JSON.
 #[test]
 fn texts_in_parts_are_no_json() {
     let raw = |text: &str| json!({ "$serde_json::private::RawValue": text });
     let sentence = refusal(with("normalizer", raw(r#"{"type":"Lowercase"}"#)), "a");
     assert!(sentence.starts_with("the normalizer \"\" is not known"), "{sentence}");
-    // Here the tokenizers crate makes trees of what it does not know.
+    // Here the tokenizers crate makes trees of unknown fields.
     for text in ["not JSON", "[[[0]]]"] {
         let lower = json!({ "type": "Lowercase", "x": raw(text), "y": [raw(text)] });
         assert_eq!(with("normalizer", lower).unwrap().encode("AB", false, false).unwrap(), [0, 1]);
     }
 }
 
-/// What memory a part needs is looked for by its objects and lists, not by what its texts hold.
+/// The memory of a part is estimated from its objects and lists, not from its texts.
 #[test]
 fn braces_in_texts_are_no_objects() {
-    let room = json_file::room;
+    let memory_needed = json_file::memory_needed;
     for text in ["{", "[", ",", r#"\"{"#, r"\\", r#"\\\"[,"#] {
         let (many, other) = (text.repeat(1000), "x".repeat(1000 * text.len()));
         let part = |text: &str| format!("{{\"type\": \"{text}\", \"{text}\": [{{}}]}}");
-        assert_eq!(room(&part(&many)), room(&part(&other)), "{text}");
+        assert_eq!(memory_needed(&part(&many)), memory_needed(&part(&other)), "{text}");
         let string = json!({ "type": "Replace", "pattern": { "String": many }, "content": "b" });
         assert_eq!(with("normalizer", string).unwrap().encode("a", false, false).unwrap(), [0]);
     }
-    let (one, list, element) = (room("{}"), room("[]"), room("[1,1]"));
+    let (one, list, element) = (memory_needed("{}"), memory_needed("[]"), memory_needed("[1,1]"));
     assert_eq!((one, list, element), (4096 + 8, 1024 + 8, 1024 + 512 + 3 * 8));
 }
 
-/// What the model's settings do not need is not kept, whatever it is.
+/// Fields that the model's settings do not need are dropped, whatever they are.
 #[test]
 fn unknown_settings_of_the_model_are_passed_over() {
     let model = json!({ "type": "BPE", "vocab": { "a": 0, "b": 1 }, "merges": null, "dropout": null, "x": [{ "y": [] }] });

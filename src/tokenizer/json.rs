@@ -22,11 +22,11 @@ use super::{Model, Place, Tokenizer, TokenizerFiles};
 use serde_json::Value;
 
 use crate::error::{Error, Result, quoted, shortened};
-use crate::gguf::{collected, filled, room_for};
+use crate::gguf::{collected, filled, with_capacity};
 
 /// The list of the merges.
 const MERGES: &str = "model.merges";
-/// What memory is taken for, in error sentences.
+/// The purpose of memory, in error sentences.
 const VOCAB: &str = "the vocabulary";
 const SPECIALS: &str = "the special tokens";
 
@@ -38,7 +38,7 @@ pub(super) fn read(files: &TokenizerFiles<'_>, looks: Looks<'_>) -> Result<Token
     let byte_level = json_parts::has(&own_pre, "ByteLevel") || json_parts::has(&own_decoder, "ByteLevel");
     let kind = kind(&file.model)?;
     let class = Class::of(&config, files.model_type, byte_level);
-    // A class that only the model's type stands for says nothing about another kind of vocabulary.
+    // A class that only the model's type implies says nothing about another kind of vocabulary.
     let is_named = config.tokenizer_class.is_some();
     let class = class.filter(|class| is_named || class.takes(kind.name(), byte_level));
     if let Some(class) = class {
@@ -88,8 +88,8 @@ pub(super) fn read(files: &TokenizerFiles<'_>, looks: Looks<'_>) -> Result<Token
     })
 }
 
-/// Bytes of memory that a byte of a `tokenizer_config.json` becomes, at most.
-const CONFIG_ROOM_PER_BYTE: usize = 8;
+/// Most bytes of memory for a byte of a `tokenizer_config.json`.
+const CONFIG_MEMORY_PER_BYTE: usize = 8;
 
 /// Reads a `tokenizer_config.json`.
 fn read_config(config: &[u8]) -> Result<ConfigFile> {
@@ -107,7 +107,7 @@ fn read_config(config: &[u8]) -> Result<ConfigFile> {
     Ok(config)
 }
 
-/// Reads the configuration, with what older files beside it add where it has no list of added tokens, and the tokens of an
+/// Reads the configuration, with the older files beside it where it has no list of added tokens, and the tokens of an
 /// `added_tokens.json`.
 pub(super) fn read_configs(files: &TokenizerFiles<'_>) -> Result<(ConfigFile, AddedFile)> {
     let mut config = files.config.map(read_config).transpose()?.unwrap_or_default();
@@ -123,7 +123,7 @@ pub(super) fn read_configs(files: &TokenizerFiles<'_>) -> Result<(ConfigFile, Ad
 
 /// Reads a small file.
 fn read_small<'f, T: serde::Deserialize<'f>>(file: &'f [u8], name: &str) -> Result<T> {
-    room_for::<u8>(file.len() * CONFIG_ROOM_PER_BYTE, &format!("the {name}"))?;
+    with_capacity::<u8>(file.len() * CONFIG_MEMORY_PER_BYTE, &format!("the {name}"))?;
     serde_json::from_slice(file)
         .map_err(|e| Error::Format(format!("the {name} cannot be read: {}", shortened(e))))
 }
@@ -137,7 +137,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// What a `tokenizer.json` calls it.
+    /// Its name in a `tokenizer.json`.
     fn name(self) -> &'static str {
         match self {
             Kind::Bpe => "BPE",
@@ -208,7 +208,7 @@ fn read_vocab<'f>(file: &'f TokenizerFile<'_>, kind: Kind, looks: Looks<'_>) -> 
         vocab.types[id as usize] = if is_byte { TokenType::Byte } else { TokenType::Normal };
     }
     for added in &file.added_tokens {
-        // What the model's vocabulary lacks is found as an added token alone: the model never makes it of letters.
+        // A token that the model's vocabulary lacks is found as an added token only: the model never builds it from letters.
         let is_new = vocab.types[added.id as usize] == TokenType::Unused;
         if is_new && !added.special && !added.content.contains(super::vocab::SPACE) {
             vocab.apart.try_reserve(1).map_err(|_| Error::NoMemory(format!("no memory for {VOCAB}")))?;
@@ -221,7 +221,7 @@ fn read_vocab<'f>(file: &'f TokenizerFile<'_>, kind: Kind, looks: Looks<'_>) -> 
     Ok(vocab)
 }
 
-/// Finds the tokens with a role: those that the config names and those that frame a text.
+/// Finds the tokens with a role: those in the config and those that frame a text.
 fn read_roles(
     file: &TokenizerFile<'_>,
     config: &ConfigFile,
@@ -269,7 +269,7 @@ fn read_roles(
             "the field \"model.unk_id\" is {id}, but there are only {n} tokens"
         )));
     }
-    // A Unigram model finds its unknown token in a text as any other piece, unless it is an added one.
+    // A Unigram model finds its unknown token in a text like any other piece, unless it is an added one.
     let is_piece =
         |&unk: &u32| model.settings.unk_id.is_some() && vocab.types[unk as usize] == TokenType::Normal;
     if let Some(unk) = unk.filter(|unk| !is_piece(unk)) {
@@ -277,15 +277,15 @@ fn read_roles(
     }
     let pad = found(vocab, "pad_token");
     let unk = unk.or_else(|| found(vocab, "unk_token"));
-    // Classes without their own say tell a model no types.
+    // Classes that do not say otherwise give a model no token types.
     let one_type = !config.tells_types().unwrap_or(class == Some(Class::Bert));
     let mut roles = Roles { bos, eos, unk, pad, prefix, suffix, one_type, ..Roles::default() };
-    // These stay what the file says they are, special or not.
+    // These keep the file's type, special or not.
     roles.find_ends(vocab, Trust::Types);
     Ok(roles)
 }
 
-/// The added tokens, those found in the text as it is and those found in the normalized text.
+/// The added tokens: those found in the unnormalized text and those found in the normalized text.
 fn read_specials(
     file: &TokenizerFile<'_>,
     vocab: &Vocab<'_>,
@@ -303,10 +303,10 @@ fn read_specials(
         |normalized: bool| file.added_tokens.iter().filter(move |added| added.normalized == normalized);
     let raw = those(false).map(|added| Ok((&*added.content, describe(added))));
     let raw = SpecialTokens::new(collected(those(false).count(), SPECIALS, raw)?)?;
-    // As one text.
+    // Limited as one text.
     let mut effort = Effort::under(those(true).map(|added| added.content.len()).sum(), "", looks.0);
     let n = those(true).count();
-    let mut normalized = room_for(n, SPECIALS)?;
+    let mut normalized = with_capacity(n, SPECIALS)?;
     for (i, added) in those(true).enumerate() {
         looks.at(i)?;
         normalized.push((normalizer.apply(&added.content, Place::Start, &mut effort)?, describe(added)));

@@ -1,4 +1,4 @@
-//! The tokens on top of a model's vocabulary, as `transformers` adds them to what a `tokenizer.json` has.
+//! The tokens on top of a model's vocabulary, as `transformers` adds them to those of a `tokenizer.json`.
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
@@ -8,12 +8,12 @@ use super::json_class::Class;
 use super::json_config::{self, ConfigFile, Flags, ROLES, TokenFile};
 use super::json_file::{AddedFile, TokenizerFile, VocabFile};
 use crate::error::{Error, Result, quoted};
-use crate::gguf::room_for;
+use crate::gguf::with_capacity;
 
-/// Special, and found in the text as it is.
+/// Special, and found in the unnormalized text.
 const SPECIAL: Flags =
     Flags { single_word: false, lstrip: false, rstrip: false, normalized: false, special: true };
-/// What memory is taken for, in error sentences.
+/// The purpose of memory, in error sentences.
 const ADDED: &str = "the added tokens";
 
 impl AddedFile<'_> {
@@ -23,7 +23,7 @@ impl AddedFile<'_> {
     }
 }
 
-/// Replaces the file's added tokens by those that the tokenizer has in the end. `older` is an `added_tokens.json`.
+/// Replaces the file's added tokens by the final ones. `older` is an `added_tokens.json`.
 pub(super) fn add(
     file: &mut TokenizerFile<'_>,
     config: &ConfigFile,
@@ -32,7 +32,7 @@ pub(super) fn add(
 ) -> Result<()> {
     let n_config = config.added_tokens_decoder.as_ref().map_or(0, |added| added.0.len());
     let n = file.added_tokens.len() + n_config + older.0.len() + config.extra().count() + ROLES.len();
-    room_for::<(AddedFile<'_>, [usize; 8])>(n, ADDED)?;
+    with_capacity::<(AddedFile<'_>, [usize; 8])>(n, ADDED)?;
     let wanted = wanted(file, config, class, older);
     let kept = match class {
         Some(_) => Vec::new(),
@@ -51,7 +51,7 @@ pub(super) fn add(
     Ok(())
 }
 
-/// Refuses a word of the model's vocabulary that is found between words only as an added token: both would have to be found.
+/// Refuses a word of the model's vocabulary that is also an added token to be found between words only: both would apply.
 pub(super) fn check_words(file: &TokenizerFile<'_>) -> Result<()> {
     let mut singles =
         file.added_tokens.iter().filter(|added| added.single_word && !added.normalized).peekable();
@@ -69,7 +69,7 @@ pub(super) fn check_words(file: &TokenizerFile<'_>) -> Result<()> {
     }
 }
 
-/// Refuses an unknown token that the vocabulary of a class's model lacks.
+/// Refuses an unknown token that is not in the class's vocabulary.
 pub(super) fn check_unk(file: &TokenizerFile<'_>) -> Result<()> {
     let Some(unk) = &file.model.settings.unk_token else { return Ok(()) };
     match List::new(Vec::new(), &file.model.vocab).vocab.contains_key(&**unk) {
@@ -94,7 +94,7 @@ fn roles(config: &ConfigFile, class: Option<Class>) -> [Option<(&str, Option<Fla
     })
 }
 
-/// The tokens to be added, in their order, with their flags.
+/// The tokens to add, in their order, with their flags.
 fn wanted(
     file: &TokenizerFile<'_>,
     config: &ConfigFile,
@@ -130,7 +130,7 @@ fn wanted(
     if class.is_none() {
         seen.extend(file.added_tokens.iter().map(|added| Box::from(&*added.content)));
     }
-    // One text may be there several times, with other flags: the last ones count.
+    // A text may occur several times with different flags: the last ones count.
     let mut several = HashSet::new();
     for (text, flags) in roles.into_iter().flatten().chain(config.extra().map(as_is)) {
         if !seen.contains(text) && several.insert((text, flags)) {
@@ -147,7 +147,7 @@ struct List<'f, 'v> {
     added: Vec<AddedFile<'f>>,
     places: HashMap<Box<str>, usize>,
     vocab: HashMap<&'v str, u32>,
-    /// The number of the next token that is none of the model's.
+    /// The id of the next token that the model does not have.
     next: u32,
 }
 
@@ -158,8 +158,8 @@ impl<'f, 'v> List<'f, 'v> {
             VocabFile::Ids(tokens) => tokens.iter().map(|(text, id)| (&**text, *id)).collect(),
             VocabFile::Scores(tokens) => (0..).zip(tokens).map(|(id, (text, _))| (&**text, id)).collect(),
         };
-        let behind = added.iter().map(|added| added.id.saturating_add(1)).max().unwrap_or(0);
-        let next = behind.max(vocab.len() as u32);
+        let first_free = added.iter().map(|added| added.id.saturating_add(1)).max().unwrap_or(0);
+        let next = first_free.max(vocab.len() as u32);
         List { added, places, vocab, next }
     }
 

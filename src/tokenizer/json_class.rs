@@ -1,4 +1,4 @@
-//! The classes of `transformers` 5 that build all that is around a vocabulary and its merges themselves, from the settings in
+//! The classes of `transformers` 5 that build everything around a vocabulary and its merges themselves, from the settings in
 //! `tokenizer_config.json`, whatever the `tokenizer.json` says there.
 #![forbid(unsafe_code)]
 
@@ -21,7 +21,7 @@ pub(super) enum Class {
     T5,
 }
 
-/// What `AutoTokenizer` makes of a name in "tokenizer_class".
+/// `AutoTokenizer`'s classes for names in "tokenizer_class".
 const CLASSES: &[(&str, Class)] = &[
     ("BertTokenizer", Class::Bert),
     ("GPT2Tokenizer", Class::Gpt2),
@@ -33,7 +33,7 @@ const CLASSES: &[(&str, Class)] = &[
     ("T5Tokenizer", Class::T5),
 ];
 
-/// What `AutoTokenizer` takes for a model type: a class, or (`None`) the `tokenizer.json` as it is.
+/// `AutoTokenizer`'s choice for a model type: a class, or (`None`) the `tokenizer.json` as it is.
 const MODEL_TYPES: &[(&str, Option<Class>)] = &[
     ("bert", Some(Class::Bert)),
     ("nomic_bert", Some(Class::Bert)),
@@ -100,7 +100,7 @@ impl Class {
         matches!(self, Class::Gpt2 | Class::GptNeoX | Class::Qwen2)
     }
 
-    /// Refuses a `tokenizer.json` of another kind, and a setting that Ember does not know.
+    /// Refuses a `tokenizer.json` of another kind, and an unknown setting.
     pub(super) fn check(self, config: &ConfigFile, found: &'static str, byte_level: bool) -> Result<()> {
         if self == Class::Qwen2 && self.takes(found, byte_level) && config.add_prefix_space == Some(true) {
             return Err(Error::Unsupported(
@@ -125,7 +125,7 @@ impl Class {
         !matches!(self, Class::Bert | Class::GptNeoX | Class::XlmRoberta | Class::T5)
     }
 
-    /// The roles of the tokens before and behind a text, where it does not.
+    /// The roles of the tokens before and after a text, where the class decides them.
     pub(super) fn frame(self) -> [Option<&'static str>; 2] {
         match self {
             Class::Bert => [Some("cls_token"), Some("sep_token")],
@@ -161,7 +161,7 @@ impl Class {
         })
     }
 
-    /// The normalizer, as a `tokenizer.json` has it, whose own is `own`.
+    /// The normalizer in the form of a `tokenizer.json`, whose own is `own`.
     pub(super) fn normalizer(self, config: &ConfigFile, own: Value) -> Value {
         match self {
             Class::Bert => json!({
@@ -211,7 +211,7 @@ impl Class {
         }
     }
 
-    /// What begins words with a sign.
+    /// The Metaspace that begins words with a sign.
     fn metaspace(self, config: &ConfigFile) -> Value {
         let is_false = config.add_prefix_space == Some(false) || config.null_prefix_space;
         let never = self == Class::XlmRoberta && is_false;
@@ -259,7 +259,7 @@ impl Class {
     }
 }
 
-/// The first table that normalizes texts among the parts of a `tokenizer.json`'s normalizer: these classes keep no other part.
+/// The first normalization table among the parts of a `tokenizer.json`'s normalizer: these classes keep no other part.
 fn charsmap(own: Value) -> Value {
     let is_table = |part: &Value| part.get("type").and_then(Value::as_str) == Some("Precompiled");
     match own {

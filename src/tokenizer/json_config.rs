@@ -1,4 +1,4 @@
-//! What a `tokenizer_config.json` holds, and the older files beside it.
+//! The content of a `tokenizer_config.json`, and of the older files beside it.
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -7,16 +7,16 @@ use serde::Deserialize;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// The tokens with a role, in the order in which `transformers` adds those that are not there.
+/// The tokens with a role, in the order in which `transformers` adds missing ones.
 pub(super) const ROLES: [&str; 7] =
     ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
 
-/// `tokenizer_config.json`, as far as it matters here.
+/// The used fields of `tokenizer_config.json`.
 #[derive(Default)]
 pub(super) struct ConfigFile {
-    /// In the order of [`ROLES`]. A null says that there is none, an absent key leaves it to the class.
+    /// In the order of [`ROLES`]. Null: there is none; absent: the class decides.
     pub(super) roles: [Option<Option<TokenFile>>; ROLES.len()],
-    /// Other tokens that are called `…_token`.
+    /// Other fields named `…_token`.
     pub(super) others: Vec<TokenFile>,
     pub(super) extra_special_tokens: Vec<TokenFile>,
     pub(super) additional_special_tokens: Vec<TokenFile>,
@@ -26,17 +26,17 @@ pub(super) struct ConfigFile {
     pub(super) strip_accents: Option<bool>,
     pub(super) tokenize_chinese_chars: Option<bool>,
     pub(super) add_prefix_space: Option<bool>,
-    /// Whether it is there and null, which is false to some classes.
+    /// Whether it is present and null, which is false to some classes.
     pub(super) null_prefix_space: bool,
     pub(super) legacy: Option<bool>,
     pub(super) split_special_tokens: Option<bool>,
     pub(super) fix_mistral_regex: Option<bool>,
     pub(super) chat_template: Option<TemplateFile>,
-    /// What the model is given beside the tokens, where the file says so.
+    /// The model's inputs beside the tokens, where the file lists them.
     pub(super) model_input_names: Option<InputNames>,
 }
 
-/// Names of inputs. What is no list of texts is passed over.
+/// Names of inputs. Values other than lists of texts are ignored.
 #[derive(Deserialize)]
 #[serde(untagged)]
 pub(super) enum InputNames {
@@ -46,7 +46,7 @@ pub(super) enum InputNames {
 }
 
 impl ConfigFile {
-    /// Whether the model is told which text of a pair a token is of, where the file says so.
+    /// Whether the model gets token types (which text of a pair a token is of), where the file says so.
     pub(super) fn tells_types(&self) -> Option<bool> {
         match &self.model_input_names {
             Some(InputNames::List(names)) => Some(names.iter().any(|name| name == "token_type_ids")),
@@ -60,7 +60,7 @@ impl ConfigFile {
         self.roles[i].as_ref().map(Option::as_ref)
     }
 
-    /// Takes over what a `special_tokens_map.json` says.
+    /// Takes over the fields of a `special_tokens_map.json`.
     pub(super) fn update(&mut self, map: ConfigFile) {
         for (own, role) in self.roles.iter_mut().zip(map.roles) {
             *own = role.or_else(|| own.take());
@@ -129,7 +129,7 @@ impl<'de> Deserialize<'de> for ConfigFile {
                                         false => out.additional_special_tokens = list,
                                     }
                                 }
-                                // Flags, which the frame in the tokenizer.json decides.
+                                // Flags: the frame in the tokenizer.json decides this.
                                 "add_bos_token" | "add_eos_token" => drop(map.next_value::<IgnoredAny>()?),
                                 other if other.ends_with("_token") => {
                                     out.others.extend(map.next_value::<MaybeToken>().map_err(wrong)?.0);
@@ -158,8 +158,8 @@ pub(super) struct Flags {
     pub(super) special: bool,
 }
 
-/// A token: its text, or an object that holds it and its flags. (Not an untagged `enum`: that would be read into a tree first,
-/// of fifty times its size.)
+/// A token: its text, or an object with its text and its flags. (Not an untagged `enum`: serde would first read it into a tree of
+/// fifty times its size.)
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TokenFile {
     pub(super) content: Box<str>,
@@ -207,7 +207,7 @@ impl<'de> Deserialize<'de> for TokenFile {
     }
 }
 
-/// A token, if the value is one.
+/// A token, if the value is a token.
 struct MaybeToken(Option<TokenFile>);
 
 impl<'de> Deserialize<'de> for MaybeToken {
@@ -286,7 +286,7 @@ impl<'de> Deserialize<'de> for TokenList {
     }
 }
 
-/// Tokens by their numbers, in that order: `"added_tokens_decoder"`, or an `added_tokens.json`, which has it the other way round.
+/// Tokens by their numbers, in that order: `"added_tokens_decoder"`, or an `added_tokens.json`, which maps texts to numbers.
 #[derive(Debug, Default)]
 pub(super) struct AddedTokens(pub(super) Vec<(u32, TokenFile)>);
 

@@ -1,4 +1,4 @@
-//! What a `tokenizer.json` holds, borrowed from its bytes.
+//! The content of a `tokenizer.json`, borrowed from its bytes.
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
@@ -12,22 +12,22 @@ use serde_json::value::RawValue;
 
 use super::looks::Looks;
 use crate::error::{self, Error, shortened};
-use crate::gguf::{append, json, room_for};
+use crate::gguf::{append, json, with_capacity};
 
-/// The most bytes of a text in the file, of a part around the model, and the deepest nesting of what is not read: who parses
-/// JSON has a buffer for texts with escapes and for nesting, and cannot do with less. Real parts have some hundred bytes,
-/// or half a million with a normalization table.
+/// The most bytes of a text in the file, of a part around the model, and the deepest nesting of ignored fields. JSON parsers need
+/// a buffer for texts with escapes and for nesting, and cannot work with less. Real parts have some hundred bytes, or half a
+/// million with a normalization table.
 const MAX_TEXT: usize = 4 << 20;
-/// Bytes of memory for each of a part's bytes, objects, arrays and elements, about: as a tree, of which there are several
-/// while the `tokenizers` crate finds out what it is, and as what becomes of it.
-const ROOM_PER_BYTE: usize = 8;
-const ROOM_PER_OBJECT: usize = 4096;
-const ROOM_PER_ARRAY: usize = 1024;
-const ROOM_PER_ELEMENT: usize = 512;
-/// Bytes of texts that are copied between two looks.
+/// Approximate bytes of memory for each of a part's bytes, objects, arrays and elements: as a tree, of which there are several
+/// while the `tokenizers` crate determines its type, and as the result.
+const MEMORY_PER_BYTE: usize = 8;
+const MEMORY_PER_OBJECT: usize = 4096;
+const MEMORY_PER_ARRAY: usize = 1024;
+const MEMORY_PER_ELEMENT: usize = 512;
+/// Bytes of copied texts between two checks for cancelling.
 const COPIED: usize = 1 << 20;
 
-/// A string that stays where it is unless it has escapes.
+/// A string that is borrowed unless it has escapes.
 #[derive(Debug, Deserialize)]
 pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
@@ -45,7 +45,7 @@ impl<'a> TokenizerFile<'a> {
     /// Reads the file.
     ///
     /// # Errors
-    /// `Format` for JSON that is malformed or holds something else; what ends it early.
+    /// `Format` for malformed JSON or another structure; what ends it early.
     pub(super) fn read(json: &'a [u8], looks: Looks<'_>) -> error::Result<TokenizerFile<'a>> {
         check_lengths(json)?;
         let watch = Watch { looks, ended: Cell::default(), copied: Cell::default() };
@@ -58,7 +58,7 @@ impl<'a> TokenizerFile<'a> {
     }
 }
 
-/// Refuses a text that is too long, and what is nested too deeply.
+/// Refuses texts that are too long, and nesting that is too deep.
 fn check_lengths(json: &[u8]) -> error::Result<()> {
     if json.len() <= MAX_TEXT {
         return Ok(());
@@ -80,8 +80,8 @@ fn check_lengths(json: &[u8]) -> error::Result<()> {
     Ok(())
 }
 
-/// The bytes of JSON outside of texts; each text is its first quote, with the number of bytes between its quotes as they are
-/// written, which is 0 for all else.
+/// The bytes of JSON outside of texts. Each text is its first quote, with the number of its bytes as written; the number is 0 for
+/// all other bytes.
 struct Marks<'j> {
     json: &'j [u8],
     at: usize,
@@ -108,14 +108,14 @@ impl Iterator for Marks<'_> {
     }
 }
 
-/// A part around the model: its JSON, if it is there.
+/// A part around the model: its JSON, if it is present.
 pub(super) struct Part<'a> {
     name: &'static str,
     json: Option<&'a RawValue>,
 }
 
 impl Part<'_> {
-    /// The part as a tree; `null` if it is not there.
+    /// The part as a tree; `null` if it is absent.
     ///
     /// # Errors
     /// `Unsupported` for one that is longer than any real one; `NoMemory`; `Format` for one that is nested too deeply.
@@ -127,7 +127,7 @@ impl Part<'_> {
                 "the field {name:?} of the tokenizer.json has {n} bytes, Ember reads at most {MAX_TEXT}"
             )));
         }
-        room_for::<u8>(room(json), &format!("the field {name:?} of the tokenizer.json"))?;
+        with_capacity::<u8>(memory_needed(json), &format!("the field {name:?} of the tokenizer.json"))?;
         json::tree(json.as_bytes()).map_err(|e| {
             let e = shortened(e);
             Error::Format(format!("the field {name:?} of the tokenizer.json cannot be read: {e}"))
@@ -136,15 +136,15 @@ impl Part<'_> {
 }
 
 /// Bytes of memory that a part takes.
-pub(super) fn room(json: &str) -> usize {
+pub(super) fn memory_needed(json: &str) -> usize {
     let marks = Marks { json: json.as_bytes(), at: 0 };
     marks.fold(0, |n, (byte, n_text)| {
         let more = match byte {
-            b'{' => ROOM_PER_OBJECT,
-            b'[' => ROOM_PER_ARRAY,
-            b',' => ROOM_PER_ELEMENT,
-            b'"' => ROOM_PER_BYTE * (2 + n_text),
-            _ => ROOM_PER_BYTE,
+            b'{' => MEMORY_PER_OBJECT,
+            b'[' => MEMORY_PER_ARRAY,
+            b',' => MEMORY_PER_ELEMENT,
+            b'"' => MEMORY_PER_BYTE * (2 + n_text),
+            _ => MEMORY_PER_BYTE,
         };
         n.saturating_add(more)
     })
@@ -203,11 +203,11 @@ pub(super) enum MergeFile<'a> {
     Pair(Cow<'a, str>, Cow<'a, str>),
 }
 
-/// What may end the reading. Its error is kept, since one of serde's is only a text.
+/// What may end the reading. Its error is kept, since serde's errors are only texts.
 struct Watch<'l> {
     looks: Looks<'l>,
     ended: Cell<Option<Error>>,
-    /// Bytes of texts that were copied since the last look for their sake.
+    /// Bytes of texts that were copied since the last check for cancelling.
     copied: Cell<usize>,
 }
 

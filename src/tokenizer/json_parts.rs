@@ -41,12 +41,12 @@ fn is_true(part: &Value, field: &str) -> bool {
     part.get(field) == Some(&Value::Bool(true))
 }
 
-/// The text that a `Split` or `Replace` looks for, if it is no expression.
+/// The text that a `Split` or `Replace` searches for, if it is not an expression.
 fn literal(part: &Value) -> Option<&str> {
     part.get("pattern")?.get("String")?.as_str().filter(|text| !text.is_empty())
 }
 
-/// The expression that a `Split` or `Replace` looks for.
+/// The expression that a `Split` or `Replace` searches for.
 fn expression(part: &Value) -> Option<&str> {
     part.get("pattern")?.get("Regex")?.as_str()
 }
@@ -79,8 +79,8 @@ const PRE_TOKENIZERS: &[&str] = &[
     "WhitespaceSplit",
 ];
 
-/// Refuses a part whose name is not in `known`; `own` are those that are read elsewhere. The `tokenizers` crate concludes from its fields what a part is that
-/// it does not understand by its name, so that what it makes of it is looked at as well.
+/// Refuses a part whose name is not in `known`; `own` are those that are read elsewhere. The `tokenizers` crate infers the type
+/// of a part with an unknown name from its fields, so its result is checked as well.
 fn check_kind(what: &str, part: &Value, known: &[&str], own: &[&str]) -> Result<()> {
     match part.get("type").and_then(Value::as_str) {
         Some(name) if known.contains(&name) => Ok(()),
@@ -144,7 +144,7 @@ pub(super) fn normalizer(value: &Value, expressions: &mut Expressions) -> Result
     Ok(Normalizer { steps })
 }
 
-/// A pre-tokenizer, and what it says about the spelling.
+/// A pre-tokenizer, and what it implies for the spelling.
 pub(super) struct PreParts {
     pub(super) pre: PreTokenizer,
     /// Words are written in the byte alphabet.
@@ -189,7 +189,7 @@ pub(super) fn pre_tokenizer(value: &Value, expressions: &mut Expressions) -> Res
                     }
                     out.pre.prefix_space = true;
                 }
-                // Older files have no such field: the expression is used.
+                // Older files do not have this field: the expression is used.
                 if part.get("use_regex") != Some(&Value::Bool(false)) {
                     out.pre.stages.push(Stage::Cut(Cut::new(GPT2, name, expressions)?));
                 }
@@ -231,18 +231,18 @@ fn other_stage(name: &str, part: &Value) -> Result<Stage> {
         }
         _ => (None, false),
     };
-    // What an inverted one removes, or keeps, is what lies between.
+    // An inverted one removes, or keeps, the text between matches.
     let is_plain = name == "Split" && !is_true(part, "invert");
     let needs = if is_plain { literal(part).map(str::to_owned) } else { None };
     let pre_tokenizer = ForeignPreTokenizer(Box::new(pre_tokenizer));
     Ok(Stage::Other { pre_tokenizer, bare, only_first, needs })
 }
 
-/// The most tokens before a text, and behind it. Each may stand for many ids in the file, so that without a limit a small
-/// file could ask for much memory.
+/// The most tokens before a text, and after it. Each may stand for many ids in the file: without a limit a small file could ask
+/// for much memory.
 const MAX_FRAME: usize = 256;
 
-/// The tokens that a post-processor puts before and behind a single text.
+/// The tokens that a post-processor puts before and after a single text.
 pub(super) fn frame(value: &Value) -> Result<(Vec<u32>, Vec<u32>)> {
     let (mut prefix, mut suffix) = (Vec::new(), Vec::new());
     let bad = |what: &str| Error::Format(format!("the post-processor {what}"));
@@ -294,7 +294,7 @@ pub(super) fn frame(value: &Value) -> Result<(Vec<u32>, Vec<u32>)> {
     Ok((prefix, suffix))
 }
 
-/// What a decoder says about the spelling.
+/// What a decoder implies for the spelling.
 #[derive(Default)]
 pub(super) struct DecoderFacts {
     pub(super) byte_level: bool,
@@ -304,7 +304,7 @@ pub(super) struct DecoderFacts {
     pub(super) strips_space: bool,
 }
 
-/// Whether a part is of this kind, or one within it.
+/// Whether a part, or one within it, is of this kind.
 pub(super) fn has(value: &Value, wanted: &str) -> bool {
     ["pretokenizers", "decoders"]
         .iter()
@@ -335,7 +335,7 @@ pub(super) fn decoder(value: &Value) -> DecoderFacts {
     facts
 }
 
-/// The bytes that base64 text stands for (RFC 4648, section 4).
+/// The bytes of base64 text (RFC 4648, section 4).
 fn base64(text: &str) -> Option<Vec<u8>> {
     let text = text.trim_end_matches('=');
     let mut out = Vec::with_capacity(text.len() / 4 * 3 + 2);

@@ -131,14 +131,14 @@ fn added_tokens_follow_their_strip_rules() {
     assert_eq!(encode(&token("rstrip"), "a <m> \n a"), [0, 3, 7, 0]);
     assert_eq!(encode(&token("rstrip"), "<m> <m>"), [7, 7]);
     assert_eq!(encode(&token("single_word"), "a<m> <m>b <m>"), [0, 3, 1, 3, 7]);
-    // A normalized token is looked for in the normalized text, and is normalized itself.
+    // A normalized token is searched for in the normalized text, and is normalized itself.
     let mut file = token("normalized");
     file["normalizer"] = json!({ "type": "Lowercase" });
     file["added_tokens"][1]["content"] = "<M>".into();
     assert_eq!(encode(&file, "A<m>B<M>"), [0, 7, 1, 7]);
 }
 
-/// BPE of "h", "e", "l", "o" and `▁` for spaces, which the parts put before texts as they say, with `<s>` and `?` for the unknown.
+/// BPE of "h", "e", "l", "o" and `▁` for spaces, which the parts put before texts, with `<s>` and `?` for the unknown.
 fn pieces(pre_tokenizer: Value) -> Value {
     json!({
         "added_tokens": [added(9, "<s>")],
@@ -150,22 +150,22 @@ fn pieces(pre_tokenizer: Value) -> Value {
     })
 }
 
-/// The bytes of what is told in two pieces, which are those of the whole.
+/// The bytes of a text that is decoded in two pieces, which are those of the whole.
 #[track_caller]
-fn told(file: &Value, first: &str, then: &str) -> String {
+fn in_two_pieces(file: &Value, first: &str, then: &str) -> String {
     let tokens = build(file, None).unwrap();
     let bytes = |ids: &[u32]| ids.iter().flat_map(|&id| tokens.token_bytes(id).unwrap()).copied().collect();
     let whole = tokens.encode(&[first, then].concat(), false, true).unwrap();
     let mut ids = tokens.encode(first, false, true).unwrap();
-    ids.extend(tokens.encode_behind(&ids, then, true).unwrap());
+    ids.extend(tokens.encode_after(&ids, then, true).unwrap());
     let (whole, both) = (String::from_utf8(bytes(&whole)).unwrap(), String::from_utf8(bytes(&ids)).unwrap());
     assert_eq!(both, whole, "{first:?} and {then:?}");
     both
 }
 
-/// Whichever texts get a space, one that goes on where other text ends gets none.
+/// Whatever texts get a space, one that continues another text gets none.
 #[test]
-fn metaspace_puts_no_space_behind_text() {
+fn metaspace_puts_no_space_after_text() {
     for scheme in ["always", "first", "never"] {
         let metaspace = |split: bool| json!({ "type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": split });
         let words =
@@ -174,20 +174,20 @@ fn metaspace_puts_no_space_behind_text() {
             let file = pieces(pre_tokenizer);
             for (first, then) in [("he", "llo"), ("he", " llo"), ("he", "llo hello"), ("he", ""), ("he", " ")]
             {
-                told(&file, first, then);
+                in_two_pieces(&file, first, then);
             }
             for (first, then) in [("<s>", "hello"), ("he", "<s>llo"), ("he", "llo<s>llo")] {
-                told(&file, first, then);
+                in_two_pieces(&file, first, then);
             }
         }
     }
     let old = pieces(json!({ "type": "Metaspace", "replacement": "▁", "add_prefix_space": true }));
-    assert_eq!(told(&old, "he", "llo"), " hello");
-    // Behind bytes that are no text there is a text of its own.
+    assert_eq!(in_two_pieces(&old, "he", "llo"), " hello");
+    // After bytes that are not text a new text begins.
     assert_eq!(build(&old, None).unwrap().encode_bytes(b"he\xffllo", false, false).unwrap(), [5, 2, 8, 0, 7]);
 }
 
-/// Tokens that text makes do not end it: the unknown one, and those that are found in the normalized text.
+/// Tokens made from text do not end it: the unknown one, and those found in the normalized text.
 #[test]
 fn special_is_what_is_found_in_the_text_as_it_is() {
     let normalizer = json!({ "type": "Sequence", "normalizers": [
@@ -196,19 +196,19 @@ fn special_is_what_is_found_in_the_text_as_it_is() {
     let mut file = pieces(json!(null));
     file["normalizer"] = normalizer;
     file["added_tokens"].as_array_mut().unwrap().push(added(8, "?"));
-    assert_eq!(told(&file, "heé", "llo"), " he?llo");
-    assert_eq!(told(&file, "he<s>", "hello"), " he<s> hello");
+    assert_eq!(in_two_pieces(&file, "heé", "llo"), " he?llo");
+    assert_eq!(in_two_pieces(&file, "he<s>", "hello"), " he<s> hello");
     let mut normalized = added(10, "lo");
     normalized["normalized"] = true.into();
     file["added_tokens"].as_array_mut().unwrap().push(normalized);
     let tokens = build(&file, None).unwrap();
     assert_eq!(tokens.encode(" lohello", false, true).unwrap().get(..2), Some(&[0, 10][..]));
-    assert_eq!(tokens.encode_behind(&[0, 10], "he", true).unwrap(), [1, 2]);
+    assert_eq!(tokens.encode_after(&[0, 10], "he", true).unwrap(), [1, 2]);
 }
 
-/// Behind what the tokenizer itself puts before a text, the text is at the start.
+/// After the tokenizer's own prefix of a text, the text is at the start.
 #[test]
-fn text_behind_the_frame_is_at_the_start() {
+fn text_after_the_frame_is_at_the_start() {
     let metaspace =
         json!({ "type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": false });
     let mut file = pieces(metaspace);
@@ -218,14 +218,14 @@ fn text_behind_the_frame_is_at_the_start() {
     let tokens = build(&file, None).unwrap();
     assert_eq!(tokens.encode("", true, true).unwrap(), [9]);
     assert_eq!(tokens.encode("he", true, true).unwrap(), [9, 5, 2]);
-    assert_eq!(tokens.encode_behind(&[9], "he", true).unwrap(), [5, 2]);
-    // It is the start for nothing else.
-    assert_eq!(tokens.encode_behind(&[5, 9], "he", true).unwrap(), [1, 2]);
-    assert_eq!(tokens.encode_behind(&[9, 9], "he", true).unwrap(), [1, 2]);
+    assert_eq!(tokens.encode_after(&[9], "he", true).unwrap(), [5, 2]);
+    // It is the start in no other case.
+    assert_eq!(tokens.encode_after(&[5, 9], "he", true).unwrap(), [1, 2]);
+    assert_eq!(tokens.encode_after(&[9, 9], "he", true).unwrap(), [1, 2]);
     assert_eq!(tokens.encode("<s>he", true, true).unwrap(), [9, 9, 1, 2]);
 }
 
-/// The space that ByteLevel puts before texts is no part of the normalized text, in which tokens are found.
+/// The space that ByteLevel puts before texts is not part of the normalized text, in which tokens are found.
 #[test]
 fn byte_level_puts_its_space_before_each_text() {
     let mut file = bpe();
@@ -241,7 +241,7 @@ fn byte_level_puts_its_space_before_each_text() {
     assert_eq!(encode(&file, "<a>>"), [8, 3, 9]);
     assert_eq!(encode(&file, "a<s>a<a>a a"), [5, 6, 5, 8, 5, 5]);
     for (first, then) in [("a", "a"), ("a", "<a>a"), ("<s>", "a"), ("a", " a")] {
-        told(&file, first, then);
+        in_two_pieces(&file, first, then);
     }
 }
 
@@ -336,7 +336,7 @@ fn hostile_files_are_refused_with_a_sentence() {
     assert!(e.message().contains("the tokenizer_config.json cannot be read"), "{e}");
 }
 
-/// A sentence tells of a text as much as one can read.
+/// A sentence quotes of a text as much as one can read.
 #[test]
 fn long_texts_are_cut_in_sentences() {
     /// A file, a place in it, and what is put there.
@@ -369,7 +369,7 @@ fn long_texts_are_cut_in_sentences() {
     assert!(e.message().len() < 1000 && e.message().contains(" at line 1 column "), "{:.500}", e.message());
 }
 
-/// Deeper than any parser should go.
+/// Deeper than any parser should recurse.
 #[test]
 fn deep_nesting_is_refused() {
     let mut normalizer = r#"{"type":"Sequence","normalizers":["#.repeat(100_000);
@@ -396,7 +396,7 @@ fn broken_normalization_tables_are_harmless() {
     }
 }
 
-/// Without a look at the clock: quadratic time would be hours.
+/// Does not read the clock: quadratic time would take hours.
 #[test]
 fn long_texts_take_linear_time() {
     for file in [bpe(), wordpiece(), unigram()] {

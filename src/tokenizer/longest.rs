@@ -1,17 +1,17 @@
-//! RWKV's tokenizer (`tokenizer.ggml.model` = `rwkv`): at each place of a text the longest token that is there (B. Peng et al.,
-//! "Eagle and Finch", 2024, section 5).
+//! RWKV's tokenizer (`tokenizer.ggml.model` = `rwkv`): the longest token at each place of a text (B. Peng et al., "Eagle and
+//! Finch", 2024, section 5).
 #![forbid(unsafe_code)]
 
 use super::effort::Effort;
 use super::vocab::Lexicon;
 use crate::error::Result;
-use crate::gguf::room_for;
+use crate::gguf::with_capacity;
 
 /// The encoder of such a vocabulary.
 pub(super) struct Longest {
     /// The tokens that text may spell, by their bytes.
     sorted: Vec<u32>,
-    /// Stands for a byte that no token begins with; without it the byte is left out.
+    /// The token of a byte that no token begins with; without it the byte is left out.
     pub(super) unk: Option<u32>,
 }
 
@@ -21,7 +21,7 @@ impl Longest {
     /// # Errors
     /// `NoMemory`.
     pub(super) fn new(lexicon: &Lexicon, unk: Option<u32>) -> Result<Longest> {
-        let mut sorted = room_for(lexicon.len(), "the vocabulary's tokens in order")?;
+        let mut sorted = with_capacity(lexicon.len(), "the vocabulary's tokens in order")?;
         sorted.extend(lexicon.spelled());
         sorted.sort_unstable_by_key(|&id| lexicon.get(id).unwrap_or_default());
         Ok(Longest { sorted, unk })
@@ -53,7 +53,7 @@ impl Longest {
         let mut found = None;
         for (at, &byte) in text.iter().enumerate() {
             effort.check()?;
-            // Of those that begin with the text so far, the ones that go on with this byte.
+            // Of the tokens that begin with the text so far, those that continue with this byte.
             let next = |id: &u32| lexicon.get(*id).and_then(|bytes| bytes.get(at)).copied();
             let begin = left.partition_point(|id| next(id) < Some(byte));
             let end = left.partition_point(|id| next(id) <= Some(byte));

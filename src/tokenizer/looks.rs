@@ -1,25 +1,24 @@
-//! How the building of a tokenizer ends early.
+//! How building a tokenizer ends early.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
 
 use crate::error::Result;
 
-/// Entries of a vocabulary between two looks: less than a millisecond's work.
+/// Entries of a vocabulary between two checks: less than a millisecond's work.
 pub(super) const ENTRIES: usize = 4096;
 
-/// What may end the building of a tokenizer: called every [`ENTRIES`] entries of whatever is gone through; its error is
-/// the end.
+/// What may end the building of a tokenizer: called every [`ENTRIES`] entries of any list; its error ends the building.
 #[derive(Clone, Copy)]
 pub(super) struct Looks<'a>(pub(super) &'a dyn Fn() -> Result<()>);
 
 impl Looks<'_> {
-    /// Looks, if entry `i` is one to look at.
+    /// Checks at some entries `i`.
     pub(super) fn at(self, i: usize) -> Result<()> {
         self.at_one_of(i..i + 1)
     }
 
-    /// Looks, if one of these entries is one to look at.
+    /// Checks, if one of these entries is due.
     pub(super) fn at_one_of(self, entries: Range<usize>) -> Result<()> {
         match entries.start.next_multiple_of(ENTRIES) < entries.end {
             true => (self.0)(),
@@ -56,7 +55,7 @@ mod tests {
         (tokens, merges)
     }
 
-    /// Whether building looks so many times, and ends at whichever look says so, without another one.
+    /// Asserts that building checks `expected` times, and that any check ends it without another one.
     fn looks(expected: usize, build: impl Fn(&dyn Fn() -> Result<()>) -> Result<Tokenizer>) {
         for last in (1..=expected).chain([usize::MAX]) {
             let n = Cell::new(0);
@@ -75,7 +74,7 @@ mod tests {
     #[test]
     fn the_building_of_a_tokenizer_ends_at_any_look() {
         let (tokens, merges) = vocab();
-        // Five looks at each list of 18,278 tokens or 18,252 merges.
+        // Five checks for each list of 18,278 tokens or 18,252 merges.
         for (kind, expected) in [("gpt2", 20), ("gemma4", 20), ("llama", 15), ("t5", 25)] {
             let mut file = Writer::new();
             file.set("tokenizer.ggml.model", kind);

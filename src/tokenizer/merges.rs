@@ -23,7 +23,7 @@ struct Merge {
     joint: u32,
 }
 
-/// A token of the word being merged, linked to its neighbours; `alive` until it was joined to its left neighbour.
+/// A token of the word under way, linked to its neighbours; `alive` until it is joined to its left neighbour.
 #[derive(Clone, Copy)]
 struct Symbol {
     token: u32,
@@ -44,19 +44,19 @@ struct Candidate {
 }
 
 impl Merges {
-    /// Room for `n` merges, if there is memory for that.
-    pub(super) fn with_room(n: usize) -> Option<Merges> {
+    /// Capacity for `n` merges, if there is memory for that.
+    pub(super) fn with_capacity(n: usize) -> Option<Merges> {
         let mut by_pair = AHashMap::new();
         by_pair.try_reserve(n).ok()?;
         Some(Merges { by_pair })
     }
 
-    /// Adds the next merge; of a pair that is there twice the first counts.
+    /// Adds the next merge; of a repeated pair the first counts.
     pub(super) fn push(&mut self, rank: u32, left: u32, right: u32, joint: u32) {
         self.by_pair.entry((left, right)).or_insert(Merge { rank, joint });
     }
 
-    /// Merges `word` and appends what is left to `out`. Takes O(n log n) time.
+    /// Merges `word` and appends the result to `out`. Takes O(n log n) time.
     ///
     /// # Errors
     /// What ends the call.
@@ -86,7 +86,7 @@ impl Merges {
         while let Some(Reverse(Candidate { left, joint, .. })) = queue.pop() {
             effort.step()?;
             let symbol = symbols[left as usize];
-            // A stale entry: one of the two has been joined to something else since.
+            // A stale entry: one of the two has been joined to another token since.
             let current = if symbol.alive { self.candidate(&symbols, left) } else { None };
             if current.is_none_or(|Reverse(c)| c.joint != joint) {
                 continue;

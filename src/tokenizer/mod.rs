@@ -1,26 +1,25 @@
 //! Text to tokens and back, by the vocabulary that a GGUF file carries or a `tokenizer.json`.
 //!
-//! A text goes through one pipeline, whatever its source: special tokens are cut out (`special`), what is between them
-//! is normalized (`normalize`) and cut into words (`pre`, with the names of `pre_registry`), and a model turns each
-//! word into tokens: BPE (`bpe`, `merges`), SentencePiece's scores (`spm`), WordPiece (`wordpiece`) or Unigram
-//! (`unigram`). `gguf` and `json` put the pipeline together. All of them look words up in one table of each token's
-//! exact bytes (`vocab`), from which decoding is done as well. Expressions that a file brings (`expression`, `oniguruma`) and all that
-//! is done to a text (`effort`) have bounds.
+//! A text goes through one pipeline, whatever its source: special tokens are cut out (`special`), the text between them is
+//! normalized (`normalize`) and cut into words (`pre`, with the names of `pre_registry`), and a model makes tokens of each word:
+//! BPE (`bpe`, `merges`), SentencePiece's scores (`spm`), WordPiece (`wordpiece`) or Unigram (`unigram`). `gguf` and `json` build
+//! the pipeline. All of them look words up in one table of each token's exact bytes (`vocab`), which decoding uses as well. A
+//! file's expressions (`expression`, `oniguruma`) and all work on a text (`effort`) have bounds.
 //!
-//! The truth is the tokenizer that the model was trained with:
+//! The reference is the tokenizer that the model was trained with:
 //!
-//! - Where llama.cpp differs from it, Ember follows the authors. It composes characters (NFC) for Qwen 2 and 3, takes `'ſ` for `'s` in
-//!   contractions, and calls words of more than 100 characters unknown to BERT.
-//! - Where a GGUF file cannot say what the authors' file does, Ember follows llama.cpp. Tokens that are known by their text to end a
-//!   generation or to fill a gap in code are control tokens whatever their type. A normal `</s>` that no key names is text, and so is a
-//!   user-defined one beside Gemma's turns. Gemma's spare tokens are control tokens. Bytes without a token break a word.
+//! - Where llama.cpp differs from it, Ember follows the authors. It composes characters (NFC) for Qwen 2 and 3, treats `'ſ` as
+//! `'s` in contractions, and makes words of more than 100 characters unknown to BERT.
+//! - Where a GGUF file cannot express the authors' file, Ember follows llama.cpp. Tokens that are known by their text to end a
+//! generation or to fill a gap in code are control tokens whatever their type. A normal `</s>` that no key names is text, and so
+//! is a user-defined one beside Gemma's turns. Gemma's spare tokens are control tokens. Bytes without a token break a word.
 //! - Plain text never spells a control token.
-//! - The normalization table of SentencePiece replaces the longest match in a GGUF file and goes by grapheme clusters in a `tokenizer.json`,
-//!   as their reference implementations do.
+//! - The normalization table of SentencePiece replaces the longest match for a GGUF file and works by grapheme clusters for a
+//! `tokenizer.json`, as in their reference implementations.
 //!
-//! BPE merging is our own (a linked list and a heap): a general one owns two strings for each merge and takes longer to build than the
-//! model to load. Rarer normalizers and pre-tokenizers are those of the `tokenizers` crate. No text takes more than O(n log n), and hashing
-//! is seeded at random, so no file can choose keys that collide.
+//! BPE merging is our own (a linked list and a heap): a general one owns two strings for each merge and takes longer to build
+//! than the model takes to load. Rarer normalizers and pre-tokenizers are those of the `tokenizers` crate. No text takes more
+//! than O(n log n), and hashes have random seeds, so no file can choose colliding keys.
 #![forbid(unsafe_code)]
 
 mod bpe;
@@ -92,9 +91,9 @@ use unigram::Unigram;
 use vocab::{Lexicon, SPACE, TokenType};
 use wordpiece::WordPiece;
 
-/// The tokenizer of one model. It does not change once built, and many threads may use it at once.
+/// The tokenizer of one model. It does not change once built, and many threads may use it at the same time.
 pub struct Tokenizer {
-    /// Found in the text as it is.
+    /// Found in the unnormalized text.
     specials: SpecialTokens,
     normalizer: Normalizer,
     /// Found in the normalized text.
@@ -109,7 +108,7 @@ pub struct Tokenizer {
     escapes_space: bool,
     /// Decoding removes the space that encoding puts before a text.
     strips_space: bool,
-    /// What errors call it; may be empty.
+    /// Its name in errors; may be empty.
     name: String,
     /// Names and texts; one without a name is called `default`.
     chat_templates: Vec<(String, String)>,
@@ -127,19 +126,19 @@ pub struct TokenizerFiles<'a> {
     pub config: Option<&'a [u8]>,
     /// `special_tokens_map.json`, which counts where the configuration has no `added_tokens_decoder`.
     pub special_tokens_map: Option<&'a [u8]>,
-    /// `added_tokens.json`, which counts there, too.
+    /// `added_tokens.json`, which counts in the same case.
     pub added_tokens: Option<&'a [u8]>,
-    /// `model_type` of `config.json`, which may stand for a class of tokenizers.
+    /// `model_type` of `config.json`, which may imply a class of tokenizers.
     pub model_type: Option<&'a str>,
 }
 
 /// Bytes of memory that encoding may take for each byte of a text. Texts of 4 MB took 4 to 32 with byte-level BPE, the most where each
 /// digit is a word, and 28 to 56 with the scores of SentencePiece.
-const ROOM_PER_BYTE: usize = 64;
-/// The same where the `tokenizers` crate cuts text into words, which are texts of their own there: 290 where each letter is one.
-const FOREIGN_ROOM_PER_BYTE: usize = 320;
+const MEMORY_PER_BYTE: usize = 64;
+/// The same where the `tokenizers` crate cuts text into words, which it copies: 290 where each letter is a word.
+const FOREIGN_MEMORY_PER_BYTE: usize = 320;
 
-/// What turns a word into tokens.
+/// The model that makes tokens of a word.
 enum Model {
     Bpe(Bpe),
     Spm(Spm),
@@ -150,7 +149,7 @@ enum Model {
 }
 
 impl Model {
-    /// The token for what it cannot express.
+    /// The token for text that it cannot express.
     fn unk(&self) -> Option<u32> {
         match self {
             Model::Bpe(Bpe { units: Units::Chars { unk, .. }, .. }) => *unk,
@@ -169,18 +168,18 @@ impl Model {
 enum Place {
     Start,
     AfterSpecial,
-    /// Behind a token that was found in the normalized text, or bytes that are no text.
+    /// After a token that was found in the normalized text, or after bytes that are not text.
     Inside,
-    /// It goes on where the text of another call ends.
-    Behind,
+    /// It continues the text of another call.
+    After,
 }
 
 impl Tokenizer {
     /// Builds the tokenizer that the keys `tokenizer.ggml.*` describe.
     ///
     /// # Errors
-    /// `Unsupported` for a kind of vocabulary or a pre-tokenizer that is not known, by name; `Format` for keys that
-    /// are missing, of the wrong type, or contradict each other.
+    /// `Unsupported` for an unknown kind of vocabulary or pre-tokenizer, by name; `Format` for keys that are missing, of the
+    /// wrong type, or contradict each other.
     pub fn from_gguf(meta: &Metadata) -> Result<Tokenizer> {
         Tokenizer::from_gguf_under(meta, &|| Ok(()))
     }
@@ -193,7 +192,7 @@ impl Tokenizer {
         gguf::read(meta, Looks(step))
     }
 
-    /// Looks at all that [`Tokenizer::from_gguf`] looks at but the texts of the tokens and the merges, in no time that counts.
+    /// Does the checks of [`Tokenizer::from_gguf`] except for the texts of the tokens and the merges, in negligible time.
     ///
     /// # Errors
     /// As [`Tokenizer::from_gguf`].
@@ -205,7 +204,7 @@ impl Tokenizer {
     /// the tokens with a role and holds the chat template.
     ///
     /// # Errors
-    /// `Format` for JSON that is malformed or contradicts itself; `Unsupported` for parts that are not known, by name.
+    /// `Format` for JSON that is malformed or contradicts itself; `Unsupported` for unknown parts, by name.
     #[cfg(feature = "hf")]
     pub fn from_json(json: &[u8], config: Option<&[u8]>) -> Result<Tokenizer> {
         Tokenizer::from_json_under(json, config, &|| Ok(()))
@@ -233,7 +232,7 @@ impl Tokenizer {
         json::read(files, Looks(step))
     }
 
-    /// Looks at all that [`Tokenizer::from_files_under`] takes of the files beside a `tokenizer.json`.
+    /// Checks the files beside a `tokenizer.json` that [`Tokenizer::from_files_under`] reads.
     ///
     /// # Errors
     /// As [`Tokenizer::from_files_under`].
@@ -242,7 +241,7 @@ impl Tokenizer {
         json::read_configs(files).map(drop)
     }
 
-    /// The same tokenizer, which errors call `name`.
+    /// The same tokenizer, with `name` for errors.
     pub fn called(self, name: &str) -> Tokenizer {
         Tokenizer { name: name.to_owned(), ..self }
     }
@@ -253,10 +252,10 @@ impl Tokenizer {
     }
 
     /// Bytes of memory that encoding may take for each byte of a text, unless normalization makes it much longer.
-    pub fn room_per_byte(&self) -> usize {
+    pub fn memory_per_byte(&self) -> usize {
         match self.pre.stages.iter().any(|stage| matches!(stage, Stage::Other { .. })) {
-            true => FOREIGN_ROOM_PER_BYTE,
-            false => ROOM_PER_BYTE,
+            true => FOREIGN_MEMORY_PER_BYTE,
+            false => MEMORY_PER_BYTE,
         }
     }
 
@@ -273,9 +272,9 @@ impl Tokenizer {
 
     /// The bytes that `tokens` stand for; control tokens give their text if `special`, else nothing.
     ///
-    /// `tokens` is taken as the start of a sequence: where encoding puts a space before the text, one leading space
-    /// of the first token after BOS is removed, unless that is a special token, which has none. Joining
-    /// [`Tokenizer::token_bytes`] keeps it, as the continuation of a text wants.
+    /// `tokens` counts as the start of a sequence. Where encoding puts a space before the text, one leading space of the first
+    /// token after BOS is removed, unless that is a special token, which has none. Joining [`Tokenizer::token_bytes`] keeps it,
+    /// as the continuation of a text needs.
     ///
     /// # Errors
     /// `InvalidArgument` if there is no such token; `NoMemory`.

@@ -1,4 +1,4 @@
-//! What is done to text before it is cut into words.
+//! Changes to a text before it is cut into words.
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
@@ -26,9 +26,9 @@ pub(super) enum Step {
     ReplaceMatches(Matcher, String),
     /// Letters become small ones.
     Lowercase,
-    /// Runs of spaces become one; those at the ends go.
+    /// Runs of spaces become one; those at the ends are removed.
     CollapseSpaces,
-    /// Replacements by SentencePiece's table, as it does it, or by grapheme clusters.
+    /// Replacements by SentencePiece's table, in its way or by grapheme clusters.
     Charsmap { map: Box<Charsmap>, graphemes: bool },
     /// Anything else, by the `tokenizers` crate.
     Other {
@@ -58,11 +58,11 @@ impl Normalizer {
         for step in &self.steps {
             effort.check_now()?;
             if let Some(changed) = step.apply(&text, place, effort)? {
-                check_len(changed.len(), effort.room())?;
+                check_len(changed.len(), effort.n_left())?;
                 text = Cow::Owned(changed);
             }
         }
-        effort.take_room(text.len());
+        effort.spend(text.len());
         Ok(text)
     }
 }
@@ -78,10 +78,10 @@ impl Step {
         Ok(Step::Other { normalizer: ForeignNormalizer::nfc()?, keeps_ascii: true })
     }
 
-    /// The changed text, or None if nothing changes. What would become longer than there is room for is refused before it is
+    /// The changed text, or None if nothing changes. A text that would exceed its limit is refused before it is
     /// made, unless the step cannot make it much longer.
     fn apply(&self, text: &str, place: Place, effort: &mut Effort) -> Result<Option<String>> {
-        let most = effort.room();
+        let most = effort.n_left();
         Ok(match self {
             Step::Prefix(prefix) => {
                 let wanted = matches!(place, Place::Start | Place::AfterSpecial) && !text.is_empty();

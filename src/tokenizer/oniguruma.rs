@@ -1,11 +1,11 @@
 //! Expressions of a `tokenizer.json` are Oniguruma's, in the syntax of Ruby
-//! (<https://github.com/kkos/oniguruma/blob/master/doc/RE>). Where the same signs mean something else to the `regex` crate, they are
-//! written as what means the same there; the rest is left as it is.
+//! (<https://github.com/kkos/oniguruma/blob/master/doc/RE>). Syntax with another meaning in the `regex` crate is translated; the
+//! rest stays.
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
 
-/// POSIX brackets, which are Unicode's properties there and ASCII's here.
+/// POSIX brackets, which are Unicode properties in Oniguruma and ASCII in the `regex` crate.
 const BRACKETS: [(&str, &str); 10] = [
     ("alnum", r"\p{Alphabetic}\p{Nd}"),
     ("alpha", r"\p{Alphabetic}"),
@@ -35,23 +35,23 @@ pub(super) fn translated(expression: &str) -> Cow<'_, str> {
                 let len =
                     2 + rest[2..].bytes().take_while(|b| matches!(b, b'i' | b'm' | b'x' | b'-')).count();
                 let is_flags = matches!(rest.as_bytes().get(len), Some(b')' | b':'));
-                // That the dot stands for a line end too.
+                // The dot matches a line end too.
                 let flags = if is_flags { rest[..len].replace('m', "s") } else { rest[..len].to_owned() };
                 out.push_str(&flags);
                 rest = &rest[len..];
                 continue;
             }
-            // A bracket that comes first closes nothing.
+            // A bracket that comes first is a member of the class.
             '[' => {
-                let behind = rest[1..].strip_prefix('^').unwrap_or(&rest[1..]);
-                rest.len() - behind.strip_prefix(']').unwrap_or(behind).len()
+                let after = rest[1..].strip_prefix('^').unwrap_or(&rest[1..]);
+                rest.len() - after.strip_prefix(']').unwrap_or(after).len()
             }
             _ => c.len_utf8(),
         };
         match c {
             '[' => n_classes += 1,
             ']' => n_classes = n_classes.saturating_sub(1),
-            // Begin and end of each line, always.
+            // Beginning and end of each line, always.
             '^' | '$' => has_anchors |= n_classes == 0,
             _ => {}
         }
@@ -65,7 +65,7 @@ pub(super) fn translated(expression: &str) -> Cow<'_, str> {
     }
 }
 
-/// What `text` begins with, within `n_classes` classes, if that is a POSIX bracket, and its length.
+/// The translation of a POSIX bracket at the beginning of `text`, within `n_classes` classes, and its length.
 fn bracket(text: &str, n_classes: usize) -> Option<(String, usize)> {
     let name = text.strip_prefix("[:").filter(|_| n_classes > 0)?;
     let (name, _) = name.split_once(":]")?;

@@ -1,4 +1,4 @@
-//! Texts that are put together of parts, and pairs of texts.
+//! Texts assembled from parts, and pairs of texts.
 #![forbid(unsafe_code)]
 
 use super::encode::{Control, Encoder};
@@ -11,14 +11,14 @@ use crate::error::{Error, Result};
 pub struct Pair {
     /// The tokens.
     pub tokens: Vec<u32>,
-    /// From where on tokens have the second text's type: where that begins, behind what is between the two, or behind all tokens
-    /// where the model is not told.
+    /// The first token of the second text's type: at its beginning, after the separators, or after all tokens where the model has
+    /// no token types.
     pub second: usize,
 }
 
 impl Encoder<'_> {
-    /// The tokens of the texts of `parts`, which are one text: `true` stands for a part of a template, whose texts of control tokens become
-    /// these tokens, and `false` for text, which spells none.
+    /// The tokens of `parts`, which form one text. `true` marks a part of a template, whose texts of control tokens become these
+    /// tokens; `false` marks text, which spells none.
     ///
     /// # Errors
     /// As [`Encoder::encode`].
@@ -52,11 +52,11 @@ impl Encoder<'_> {
         Ok(out)
     }
 
-    /// The tokens of a pair of texts, as encoders were trained with them: BERT's with one separator in between, RoBERTa's, which have
-    /// vocabularies of scores, with two. With `most`, the second text is cut to what fits.
+    /// The tokens of a pair of texts, as in the training of encoders: BERT's with one separator between the two, RoBERTa's, whose
+    /// vocabularies have scores, with two. With `most`, the second text is cut to what fits.
     ///
     /// # Errors
-    /// As [`Encoder::encode`]; `Unsupported` for a tokenizer that frames texts in no such way.
+    /// As [`Encoder::encode`]; `Unsupported` for a tokenizer that frames texts in another way.
     pub fn encode_pair(&self, first: &str, second: &str, most: Option<usize>) -> Result<Pair> {
         let tokenizer = self.tokenizer;
         let (prefix, suffix) = (&tokenizer.roles.prefix, &tokenizer.roles.suffix);
@@ -76,11 +76,11 @@ impl Encoder<'_> {
         tokens.extend(self.encode(first, false, false)?);
         (0..n_between).for_each(|_| tokens.extend_from_slice(suffix));
         let begin = tokens.len();
-        let mut behind = self.encode(second, false, false)?;
+        let mut after = self.encode(second, false, false)?;
         if let Some(most) = most {
-            behind.truncate(most.saturating_sub(begin + suffix.len()));
+            after.truncate(most.saturating_sub(begin + suffix.len()));
         }
-        tokens.extend(behind);
+        tokens.extend(after);
         tokens.extend_from_slice(suffix);
         let second = if tokenizer.roles.one_type { tokens.len() } else { begin };
         Ok(Pair { tokens, second })

@@ -1,5 +1,6 @@
-//! PLaMo 2 (`tokenizer.ggml.model` = `plamo2`): of all ways to cut a text into pieces the one with the greatest sum of scores, whole
-//! numbers of ten-thousandths, found from the text's end on. A character in no piece is its bytes, and costs more than any piece.
+//! PLaMo 2 (`tokenizer.ggml.model` = `plamo2`): of all ways to cut a text into pieces the one with the greatest sum of scores,
+//! integers in ten-thousandths, found from the text's end on. A character without a piece becomes its bytes, and costs more than
+//! any piece.
 #![forbid(unsafe_code)]
 
 use super::effort::Effort;
@@ -7,25 +8,25 @@ use super::looks::Looks;
 use super::unigram::Unigram;
 use super::vocab::Lexicon;
 use crate::error::{Error, Result};
-use crate::gguf::room_for;
+use crate::gguf::with_capacity;
 
-/// What a character costs that is in no piece.
+/// The cost of a character without a piece.
 const UNKNOWN_COST: i64 = 10_000_000;
-/// Pieces that cost as much and more do not exist.
+/// The upper limit of costs; pieces at it or above do not exist.
 const MAX_COST: i64 = 20_000_000;
-/// Ten-thousandths in one.
+/// Ten-thousandths of one.
 const UNIT: f64 = 1e4;
 
 /// The encoder of such a vocabulary.
 pub(super) struct Plamo {
     /// Finds the pieces.
     pieces: Unigram,
-    /// What each costs; `None` where none is found.
+    /// The cost of each piece; `None` for tokens that are never found.
     costs: Vec<Option<i64>>,
     pub(super) unk: Option<u32>,
 }
 
-/// The best way to cut the text from a place on.
+/// The best way to cut the text from a position on.
 #[derive(Clone, Copy)]
 struct Best {
     cost: i64,
@@ -53,9 +54,9 @@ impl Plamo {
             let cost = -(f64::from(*score) * UNIT).round() as i64;
             (score.is_finite() && cost < MAX_COST).then_some(cost)
         };
-        let mut costs = room_for(scores.len(), "the costs of pieces")?;
+        let mut costs = with_capacity(scores.len(), "the costs of pieces")?;
         costs.extend(scores.iter().map(cost));
-        // What it computes with is not asked for.
+        // Its scores are not used.
         let pieces = Unigram::new(lexicon, Vec::new(), 0.0, Some(0), false, looks)?;
         Ok(Plamo { pieces, costs, unk })
     }
@@ -71,7 +72,7 @@ impl Plamo {
         effort: &mut Effort,
         out: &mut Vec<u32>,
     ) -> Result<()> {
-        // A mark of the byte order is no text.
+        // A byte order mark is not text.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let nowhere = Best { cost: i64::MAX, len: 0, token: None };
         let mut best = vec![nowhere; text.len() + 1];
@@ -82,7 +83,7 @@ impl Plamo {
             let mut n_offers = 0;
             self.pieces.for_each_prefix(lexicon, &text.as_bytes()[start..], |len, token| {
                 n_offers += 1;
-                // Tokens that are no text of their own may end within a character.
+                // Tokens that are not text by themselves may end within a character.
                 let rest = best[start + len].cost;
                 if let (Some(cost), true) = (self.costs[token as usize], rest < i64::MAX) {
                     let cost = rest.saturating_add(cost);

@@ -1,9 +1,9 @@
-//! Pre-tokenizers: how text is cut into words before a model turns each into tokens.
+//! Pre-tokenizers: how text is cut into words before a model makes tokens of each.
 //!
-//! The published expressions end in `\s+(?!\S)|\s+`: a run of white space leaves its last character to the word that
-//! follows. A look-ahead needs a backtracking engine, which on hostile text fails or takes quadratic time, so the
-//! expressions here end in plain `\s+` and [`Cut::cut`] gives that last character back itself. What is left is
-//! regular, and the regex engine matches it in linear time.
+//! The published expressions end in `\s+(?!\S)|\s+`: a run of white space leaves its last character to the next word. A
+//! look-ahead needs a backtracking engine, which on hostile text fails or takes quadratic time. So the expressions here end in
+//! plain `\s+`, and [`Cut::cut`] gives that last character back itself. The rest is regular, and the regex engine matches it in
+//! linear time.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
@@ -19,19 +19,19 @@ use crate::error::{Error, Result, quoted, shortened};
 pub(super) enum Pattern<'p> {
     /// Matches are pieces as they are.
     Split(&'p str),
-    /// As `Split`; a match that is a run of white space leaves its last character to the word that follows.
+    /// As `Split`; a match that is a run of white space leaves its last character to the next word.
     Words(&'p str),
-    /// As `Words`, for expressions that match line ends on their own: a run that ends in one stays whole.
+    /// As `Words`, for expressions with separate matches of line ends: a run that ends in one stays whole.
     Lines(&'p str),
-    /// As `Lines`, but it is the largest power of two up to 512 of such a run that is cut off and something left of, where a
-    /// word follows (Jais 2).
+    /// As `Lines`, but where a word follows such a run, the largest power of two up to 512 that leaves some of it is cut off
+    /// (Jais 2).
     Powers(&'p str),
     /// A match is cut into threes of characters, counted from its end.
     Threes(&'p str),
 }
 
 impl<'p> Pattern<'p> {
-    /// A published expression, without the look-ahead described above if it ends in it.
+    /// A published expression, without the look-ahead described above if it ends in one.
     pub(super) fn published(expression: &'p str, storage: &'p mut String) -> Pattern<'p> {
         match expression.strip_suffix(r"|\s+(?!\S)|\s+").or(expression.strip_suffix(r"|\s+(?!\S)")) {
             Some(rest) => {
@@ -44,14 +44,14 @@ impl<'p> Pattern<'p> {
     }
 }
 
-/// What is done with the match of a run of white space.
+/// The treatment of a match that is a run of white space.
 #[derive(Clone, Copy)]
 enum White {
     StaysWhole,
     GivesLastBack,
     GivesLastBackUnlessLineEnd,
     IsCutByPowers,
-    /// All that matches is cut by threes.
+    /// Every match is cut into threes.
     Threes,
 }
 
@@ -64,7 +64,7 @@ pub(super) enum Stage {
         pre_tokenizer: ForeignPreTokenizer,
         /// The same without the space that it puts before texts.
         bare: Option<ForeignPreTokenizer>,
-        /// The text that starts the sequence gets that space, no other; else each one that does not go on where other text ends.
+        /// Only the text that starts the sequence gets that space; otherwise each text that does not continue another.
         only_first: bool,
         /// Text without this is one piece.
         needs: Option<String>,
@@ -94,11 +94,11 @@ pub(super) enum Keeps {
     Both,
 }
 
-/// Stages, each applied to the pieces the one before it left; without any, text is one word.
+/// Stages, each applied to the pieces of the one before it; without any, text is one word.
 #[derive(Default)]
 pub(super) struct PreTokenizer {
     pub(super) stages: Vec<Stage>,
-    /// A space is put before each text that begins with none, unless it goes on where other text ends.
+    /// A space is put before each text that begins with none, unless it continues another text.
     pub(super) prefix_space: bool,
 }
 
@@ -117,13 +117,13 @@ impl PreTokenizer {
         mut found: impl FnMut(&str, &mut Effort) -> Result<()>,
     ) -> Result<()> {
         let spaced;
-        let text =
-            if self.prefix_space && place != Place::Behind && !text.starts_with(' ') && !text.is_empty() {
-                spaced = [" ", text].concat();
-                &spaced
-            } else {
-                text
-            };
+        let text = if self.prefix_space && place != Place::After && !text.starts_with(' ') && !text.is_empty()
+        {
+            spaced = [" ", text].concat();
+            &spaced
+        } else {
+            text
+        };
         let whole = 0..text.len();
         let mut pieces = vec![whole];
         for (index, stage) in self.stages.iter().enumerate() {
@@ -131,8 +131,8 @@ impl PreTokenizer {
                 Stage::Cut(cut) => cut,
                 Stage::Other { needs: Some(needs), .. } if !text.contains(&**needs) => continue,
                 Stage::Other { .. } => {
-                    // Such a stage may change the text, so pieces are texts of their own from here on.
-                    let goes_on = place == Place::Behind && pieces.first().is_some_and(|r| r.start == 0);
+                    // Such a stage may change the text, so pieces are owned from here on.
+                    let goes_on = place == Place::After && pieces.first().is_some_and(|r| r.start == 0);
                     let start = place == Place::Start;
                     let pieces = pieces.into_iter().map(|r| text[r].to_owned()).collect();
                     return owned_words(&self.stages[index..], pieces, (start, goes_on), effort, found);
@@ -148,8 +148,8 @@ impl PreTokenizer {
     }
 }
 
-/// As [`PreTokenizer::words`] for what is left of the stages and `pieces`, of which the first one may start the sequence, or go
-/// on where other text ends.
+/// As [`PreTokenizer::words`] for the remaining stages and `pieces`, of which the first one may start the sequence, or continue
+/// another text.
 fn owned_words(
     stages: &[Stage],
     mut pieces: Vec<String>,
@@ -172,7 +172,7 @@ fn owned_words(
                     effort.check_now()?;
                     let spaced = if *only_first { first && start } else { !(first && goes_on) };
                     let own = bare.as_ref().filter(|_| !spaced).unwrap_or(pre_tokenizer);
-                    // What is before the first word is gone: the word goes on behind nothing.
+                    // Nothing comes before the first word, so it continues an empty text.
                     own.words(&piece, effort, |word| finer.push(word))?;
                     if first && goes_on {
                         goes_on = finer.first().is_some_and(|word| piece.starts_with(&**word));
@@ -189,7 +189,7 @@ impl Cut {
     /// Compiles an expression of the tokenizer `name`.
     ///
     /// # Errors
-    /// `Format` if it is none.
+    /// `Format` if it is invalid.
     pub(super) fn new(pattern: Pattern<'_>, name: &str, expressions: &mut Expressions) -> Result<Cut> {
         let (expression, white) = match pattern {
             Pattern::Split(e) => (e, White::StaysWhole),
@@ -233,7 +233,7 @@ impl Cut {
                 begin = part_end;
             }
             push(begin, at, Keeps::Matches);
-            // A character that was given back belongs to the next match; behind an empty match the search moves on.
+            // A character that was given back belongs to the next match; after an empty match the search moves on.
             from = if at > from { at } else { text.ceil_char_boundary(at + 1) };
             if from > text.len() || at == text.len() {
                 break;
@@ -243,7 +243,7 @@ impl Cut {
         Ok(())
     }
 
-    /// How many characters each piece of the match `word` has; what is behind these is a piece too.
+    /// How many characters each piece of the match `word` has; the rest is a piece too.
     fn parts(&self, word: &str) -> Vec<usize> {
         match self.white {
             White::Threes => {
@@ -264,8 +264,7 @@ impl Cut {
         }
     }
 
-    /// Where the piece of the match `start..end` ends: before its last character if it is a run of white space that
-    /// a word follows.
+    /// Where the piece of the match `start..end` ends: before its last character if it is a run of white space before a word.
     fn word_end(&self, text: &str, start: usize, end: usize) -> usize {
         let word = &text[start..end];
         let stays_whole = match self.white {

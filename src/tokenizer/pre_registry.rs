@@ -1,6 +1,6 @@
-//! The pre-tokenizers that GGUF files name in `tokenizer.ggml.pre`: a name stands for one or more regular expressions
-//! and a few habits, those of the tokenizer the model was trained with. The expressions are the published ones of each
-//! model's `tokenizer.json`; which name means which is llama.cpp's convention (`src/llama-vocab.cpp`).
+//! The pre-tokenizers that GGUF files name in `tokenizer.ggml.pre`: a name stands for one or more regular expressions and a few
+//! other properties of the tokenizer that the model was trained with. The expressions are the published ones of each model's
+//! `tokenizer.json`; the names are llama.cpp's convention (`src/llama-vocab.cpp`).
 #![forbid(unsafe_code)]
 
 use super::expression::Expressions;
@@ -8,13 +8,13 @@ use super::pre::Pattern::{self, Lines, Powers, Split, Threes, Words};
 use super::pre::{Cut, Keeps, PreTokenizer, Stage};
 use crate::error::{Error, Result, quoted};
 
-/// One row of the registry: the facts that a pre-tokenizer's names stand for.
+/// One row of the registry: the properties of a pre-tokenizer.
 pub(super) struct Entry {
     /// The values of `tokenizer.ggml.pre` that mean this entry.
     names: &'static [&'static str],
-    /// What the vocabulary writes its texts in.
+    /// The alphabet of the vocabulary's texts.
     pub(super) letters: Letters,
-    /// Applied in order, each to the pieces the one before it left.
+    /// Applied in order, each to the pieces of the one before it.
     patterns: &'static [Pattern<'static>],
     /// A word that is itself a token is not merged from its letters.
     pub(super) ignore_merges: bool,
@@ -25,7 +25,7 @@ pub(super) struct Entry {
     pub(super) nfc: bool,
 }
 
-/// What the texts of tokens are written in.
+/// The alphabet of tokens' texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Letters {
     /// A printable character for each byte.
@@ -141,7 +141,7 @@ const AFMOE_EAST_ASIAN: Pattern<'static> = Split(concat!(
 /// Lines, and what is between them.
 pub(super) const LINES: Pattern<'static> = Split(r"[^\n]+|\n+");
 
-/// The habits of most.
+/// The most common properties.
 const PLAIN: Entry = Entry {
     names: &[],
     letters: Letters::Bytes,
@@ -319,7 +319,7 @@ mod tests {
         assert!(names.windows(2).all(|w| w[0] != w[1]));
     }
 
-    /// Without a look at the clock: quadratic time would be hours.
+    /// Does not read the clock: quadratic time would take hours.
     #[test]
     fn megabytes_of_one_character_split_in_linear_time() {
         for text in [" ".repeat(4 << 20), "a".repeat(4 << 20), " \n".repeat(2 << 20), "  a".repeat(1 << 20)] {

@@ -49,17 +49,17 @@ const END_OF_GENERATION: [&str; 22] = [
     "<|file_sep|>",
 ];
 
-/// The end of a text, and a tag of HTML that strikes text out. Gemma's and PLaMo's vocabularies have it as the latter, beside
-/// one of these tokens.
+/// The end of a text, and HTML's tag for struck-out text. Gemma's and PLaMo's vocabularies have it as the latter, beside one of
+/// these tokens.
 const STRIKE: &str = "</s>";
 const STRIKE_BESIDE: [&str; 4] = ["<start_of_turn>", "<end_of_turn>", "<|tool_response>", "<|plamo:eos|>"];
 
-/// What is believed of the types of tokens whose texts are known.
+/// Whether the types of tokens with known texts are trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trust {
-    /// A normal token is text: its file comes from the authors.
+    /// A normal token is text: the file comes from the authors.
     Types,
-    /// Its text says more: exporters have typed ends of turns as normal text.
+    /// The text decides: exporters have typed ends of turns as normal text.
     Texts,
 }
 
@@ -72,21 +72,21 @@ pub(super) struct Roles {
     pub(super) eom: Option<u32>,
     pub(super) unk: Option<u32>,
     pub(super) pad: Option<u32>,
-    /// Put before a text when asked.
+    /// Put before a text on request.
     pub(super) prefix: Vec<u32>,
-    /// Put behind a text when asked.
+    /// Put after a text on request.
     pub(super) suffix: Vec<u32>,
     /// Every token that ends a generation.
     pub(super) eog: BTreeSet<u32>,
-    /// The model is not told which text of a pair a token is of.
+    /// The model has no token types, which say which text of a pair a token is of.
     pub(super) one_type: bool,
-    /// Those that ask for a gap to be filled.
+    /// The tokens that ask for a gap to be filled.
     pub(super) fill_in: FillIn,
 }
 
 impl Roles {
-    /// Finds the tokens that end a generation, those named already and those known by their text. Gives the tokens that are
-    /// control tokens by their text: the latter, and those that code models fill gaps with.
+    /// Finds the tokens that end a generation, already named ones and those known by their text. Returns the tokens that are
+    /// control tokens by their text: the latter, and those of code models for filling gaps.
     pub(super) fn find_ends(&mut self, vocab: &Vocab<'_>, trust: Trust) -> Vec<u32> {
         self.fill_in.find(vocab, trust);
         let ends = [self.eos, self.eot, self.eom];
@@ -100,7 +100,7 @@ impl Roles {
                 if trust == Trust::Types && !is_special {
                     continue;
                 }
-                // Nothing but its type tells the end of a text from the tag.
+                // Only its type distinguishes the end of a text from the tag.
                 let is_tag = !is_special || (struck && ty != TokenType::Control);
                 if trust == Trust::Texts && text == STRIKE && is_tag {
                     continue;
@@ -116,7 +116,7 @@ impl Roles {
             }
         }
         let has = |wanted: &str| known.iter().any(|&id| vocab.texts[id as usize] == wanted);
-        // Where messages have parts, `<|end|>` ends a part, and the last part ends in one of the others.
+        // Where messages have parts, `<|end|>` ends a part, and another token ends the last part.
         let has_call = has("<|call|>") || has("<|calls|>");
         let parts = has_call && (has("<|return|>") || has("<|flush|>"));
         let ordinary: &[&str] = match (parts, has("<|tool_response>")) {
@@ -134,7 +134,8 @@ impl Roles {
     }
 }
 
-/// Says that tokens are control tokens by their text which the file types as text. That some are user-defined is usual.
+/// Warns of tokens that are control tokens by their text and text by the file's type. User-defined ones are common and not
+/// reported.
 pub(super) fn warn_of_types(vocab: &Vocab<'_>, controls: &[u32], key: &str) {
     const SHOWN: usize = 8;
     let is_wrong =

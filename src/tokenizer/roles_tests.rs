@@ -53,7 +53,7 @@ fn with(texts: &[(&str, i32)]) -> Tokenizer {
     let mut types = vec![NORMAL; all.len()];
     all.extend(texts.iter().map(|(text, _)| text.to_string()));
     types.extend(texts.iter().map(|(_, ty)| ty));
-    // Two merges lead to "<e", which is no more than text.
+    // Two merges lead to "<e", which is only text.
     all.push("<e".into());
     types.push(NORMAL);
     let keys = Keys(vec![]).set("model", "gpt2").set("pre", "gpt-2");

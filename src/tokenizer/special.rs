@@ -8,17 +8,17 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 use regex::Regex;
 
 use crate::error::{Error, Result};
-use crate::gguf::{collected, filled, room_for};
+use crate::gguf::{collected, filled, with_capacity};
 
-/// A token that is found in text before anything else is done with it.
+/// A token that is found in a text before all other steps.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Added {
     pub(super) id: u32,
     /// Found only where control tokens are asked for.
     pub(super) control: bool,
-    /// Takes the white space before it along.
+    /// Removes the white space before it.
     pub(super) lstrip: bool,
-    /// Takes the white space behind it along.
+    /// Removes the white space after it.
     pub(super) rstrip: bool,
     /// Found only between characters that are no part of a word.
     pub(super) single_word: bool,
@@ -33,7 +33,7 @@ pub(super) enum Fragment<'t> {
     Token(u32),
 }
 
-/// The tokens to be found.
+/// The tokens to find.
 pub(super) struct SpecialTokens {
     /// User-defined tokens, which every text is searched for.
     always: Finder,
@@ -41,12 +41,12 @@ pub(super) struct SpecialTokens {
     all: Finder,
 }
 
-/// The longest special token, in bytes, that is looked for in text. Real ones are shorter by far; the limit keeps the
-/// search small for any vocabulary.
+/// The longest special token, in bytes, that is searched for. Real ones are shorter by far; the limit keeps the search small for
+/// any vocabulary.
 pub(super) const MAX_SEARCHED: usize = 512;
 /// The most bytes of all special tokens. Gemma 3's 6,400 have 60 KB.
 const MAX_BYTES: usize = 4 << 20;
-/// Bytes that building the automaton takes for each of those at most: its lists double when they are full.
+/// Most bytes that building the automaton takes for each of those: its lists double when they are full.
 const AUTOMATON_BYTES: usize = 112;
 /// The most states of an automaton that is built without a filler.
 const MAX_UNFILLED: usize = 4096;
@@ -69,8 +69,8 @@ impl SpecialTokens {
         finder.split(text)
     }
 
-    /// As [`SpecialTokens::split`] with control tokens, but for those with a character at one of the byte offsets `foreign`, which are
-    /// ascending.
+    /// As [`SpecialTokens::split`] with control tokens, except those with a character at one of the byte offsets `foreign`, which
+    /// are ascending.
     pub(super) fn split_guarded<'t>(&self, text: &'t str, foreign: &[usize]) -> Vec<Fragment<'t>> {
         if foreign.is_empty() {
             return self.all.split(text);
@@ -109,11 +109,11 @@ impl SpecialTokens {
     }
 }
 
-/// A text to be the first of a large automaton. Who builds it moves each state that ends a text to the front, and then walks, for
-/// each state that was moved, through all that changed places with each other: a square of their number if the front
-/// is full of them, ten seconds for 50,000 tokens. Behind a text of as many states as all others have together each
-/// changes places with one of the filler's. It cannot be found, since no text has the byte 0xFF; its first byte is
-/// a token's, so that the search looks for no more beginnings than without it.
+/// A text to be the first of a large automaton. The builder moves each state that ends a text to the front. Then, for each moved
+/// state, it walks through all states that changed places with each other: quadratic time if the front is full of them, ten
+/// seconds for 50,000 tokens. After a text with as many states as all others have together, each changes places with one of the
+/// filler's. The filler is never found, since no text has the byte 0xFF. Its first byte is that of a token, so the search has no
+/// more possible beginnings than without it.
 fn filler(tokens: &[(&str, Added)]) -> Result<Option<Vec<u8>>> {
     let texts = tokens.iter().map(|(text, _)| Ok(text.as_bytes()));
     let mut sorted: Vec<&[u8]> = collected(tokens.len(), "the special tokens", texts)?;
@@ -126,7 +126,7 @@ fn filler(tokens: &[(&str, Added)]) -> Result<Option<Vec<u8>>> {
     if n_states <= MAX_UNFILLED {
         return Ok(None);
     }
-    // The states before those of the texts are four, which change places too.
+    // The four states before those of the texts change places too.
     let mut filler = filled(0xFF, n_states + 4, "finding the special tokens in text")?;
     filler[0] = last.first().copied().unwrap_or_default();
     Ok(Some(filler))
@@ -144,8 +144,8 @@ struct Finder {
 impl Finder {
     fn new(mut tokens: Vec<(&str, Added)>) -> Result<Finder> {
         let mut seen = HashSet::new();
-        let room = seen.try_reserve(tokens.len());
-        room.map_err(|_| Error::NoMemory(format!("no memory for {} special tokens", tokens.len())))?;
+        let reserved = seen.try_reserve(tokens.len());
+        reserved.map_err(|_| Error::NoMemory(format!("no memory for {} special tokens", tokens.len())))?;
         tokens.retain(|(text, _)| (1..=MAX_SEARCHED).contains(&text.len()) && seen.insert(*text));
         let (n, n_bytes) = (tokens.len(), tokens.iter().map(|(text, _)| text.len()).sum::<usize>());
         if n_bytes > MAX_BYTES {
@@ -156,11 +156,11 @@ impl Finder {
         let (mut automaton, mut fillers) = (None, None);
         if !tokens.is_empty() {
             let filler = filler(&tokens)?;
-            // Those who build it cannot do with less: it is looked for beforehand.
-            let room = AUTOMATON_BYTES * (n_bytes + filler.as_ref().map_or(0, Vec::len));
-            room_for::<u8>(room, "finding the special tokens in text")?;
+            // The builder cannot fail for lack of memory, so the memory is checked first.
+            let automaton_bytes = AUTOMATON_BYTES * (n_bytes + filler.as_ref().map_or(0, Vec::len));
+            with_capacity::<u8>(automaton_bytes, "finding the special tokens in text")?;
             let texts = tokens.iter().map(|(text, _)| text.as_bytes());
-            // The kind that stays small whatever the tokens are.
+            // The kind of automaton that stays small for any tokens.
             let built = AhoCorasick::builder()
                 .match_kind(MatchKind::LeftmostLongest)
                 .kind(Some(AhoCorasickKind::ContiguousNFA))
@@ -179,8 +179,8 @@ impl Finder {
         Ok(Finder { automaton, tokens, word })
     }
 
-    /// The texts of tokens and what is between them. A token that begins within one, or within the white space that one took along,
-    /// is left out; Hugging Face's `tokenizers` may give both.
+    /// The texts of tokens and the texts between them. A token that begins within another one, or within white space that one
+    /// removes, is left out; Hugging Face's `tokenizers` may return both.
     fn split<'t>(&self, text: &'t str) -> Vec<Fragment<'t>> {
         let mut cuts = Cuts::new(text);
         for found in self.automaton.iter().flat_map(|automaton| automaton.find_iter(text)) {
@@ -238,7 +238,7 @@ impl<'t> Cuts<'t> {
         Cuts { text, fragments: Vec::new(), done: 0 }
     }
 
-    /// With what is behind the last token.
+    /// Adds the text after the last token.
     fn finish(mut self) -> Vec<Fragment<'t>> {
         if self.done < self.text.len() {
             self.fragments.push(Fragment::Text(&self.text[self.done..]));
@@ -280,7 +280,7 @@ mod tests {
         Finder::new(tokens.collect()).expect("few enough")
     }
 
-    /// Those of a text by the definition: the leftmost, and of these the longest.
+    /// The fragments of a text by the definition: the leftmost, and of these the longest.
     fn expected<'t>(texts: &[String], text: &'t str) -> Vec<Fragment<'t>> {
         let (mut out, mut done, mut at) = (Vec::new(), 0, 0);
         while at < text.len() {
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn a_filler_changes_nothing_that_is_found() {
-        // Beginnings, ends and the midst of one another, in an automaton of some 11,000 states.
+        // Beginnings, ends and middles of one another, in an automaton of some 11,000 states.
         let mut texts: Vec<String> = (0..6000).map(|i| format!("<z{i:x}>")).collect();
         texts.extend(["z", "<z1", "z1", "f>", "<", "1f", "aab", "ab>"].map(String::from));
         let large = finder(&texts);
@@ -319,10 +319,10 @@ mod tests {
         assert_eq!((small.tokens.len(), small.split("<z7>z")), (400, expected(few, "<z7>z")));
     }
 
-    /// Without a look at the clock: what takes quadratic time takes minutes here.
+    /// Does not read the clock: quadratic time would take minutes here.
     #[test]
     fn many_tokens_are_indexed_in_linear_time() {
-        // All states end a text but the first; then texts that end in the midst of others.
+        // All states but the first end a text; then texts that end in the middle of others.
         let shallow: Vec<String> = (0..100_000).map(|i| format!("z{i:x}")).collect();
         let chain: String = ('a'..='z').cycle().take(500).collect();
         let chains = (1..500).map(|n| chain[..n].to_owned());

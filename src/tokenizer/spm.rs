@@ -1,10 +1,9 @@
 //! SentencePiece-style vocabularies with scores (`tokenizer.ggml.model` = `llama`).
 //!
-//! Text is cut into characters; then the adjacent pair whose joint text is the best-scored piece is joined, leftmost
-//! first among equals, until no pair is a piece (T. Kudo and J. Richardson, "SentencePiece", 2018, with BPE pieces).
-//! This is written out rather than expressed as ranked merges, because the two disagree: scores may tie, where ranks
-//! cannot, and a piece may contain a character that is no piece of its own. It also needs no derived table of merges
-//! at load: a 262,144-piece vocabulary has about 515,000 of them.
+//! Text is cut into characters. Then the adjacent pair whose joint text is the best-scored piece is joined, leftmost first among
+//! equals, until no pair is a piece (T. Kudo and J. Richardson, "SentencePiece", 2018, with BPE pieces). It is not expressed as
+//! ranked merges, because the two disagree: scores may tie, where ranks cannot, and a piece may contain a character that is no
+//! piece of its own. It also needs no derived table of merges when loading: a 262,144-piece vocabulary has about 515,000 of them.
 #![forbid(unsafe_code)]
 
 use std::cmp::{Ordering, Reverse};
@@ -18,7 +17,7 @@ use crate::error::Result;
 pub(super) struct Spm {
     /// One for each token; -0.0 is not among them.
     pub(super) scores: Vec<f32>,
-    /// Stands for a byte without a token.
+    /// The token of a byte without a token.
     pub(super) unk: Option<u32>,
 }
 
@@ -112,7 +111,7 @@ impl Spm {
         Ok(())
     }
 
-    /// Queues the pair that symbol `left` and its right neighbour make, if their joint text is a piece.
+    /// Queues the pair of symbol `left` and its right neighbour, if their joint text is a piece.
     fn propose(
         &self,
         lexicon: &Lexicon,

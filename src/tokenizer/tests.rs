@@ -152,7 +152,7 @@ fn every_text_comes_back_from_spm() {
     for prefix in [true, false] {
         let tokens = spm().set("add_space_prefix", prefix).build().unwrap();
         for _ in 0..5000 {
-            // The character that stands for the space comes back as one; after a user-defined token a space is put.
+            // The stand-in for the space comes back as a space; after a user-defined token a space is put.
             let text = random_text(&mut random).replace('▁', " ").replace("  ", "-");
             let ids = tokens.encode(&text, true, false).unwrap();
             assert_eq!(text_of(&tokens, &ids, false), text);
@@ -187,7 +187,7 @@ fn spaces_are_prefixed_at_the_start_and_after_special_tokens() {
     assert_eq!(tokens.encode("hello", true, false).unwrap(), [&[1], &hello[..]].concat());
     let ids = tokens.encode("hello</s>hello", false, true).unwrap();
     assert_eq!(ids, [&hello[..], &[2], &hello[..]].concat());
-    // The space put at the start of the sequence is not the text's; later ones stay.
+    // The space at the start of the sequence is not the text's; later ones stay.
     assert_eq!(text_of(&tokens, &ids, true), "hello</s> hello");
     assert_eq!(text_of(&tokens, &[&[1], &hello[..]].concat(), false), "hello");
     assert_eq!(tokens.token_bytes(hello[0]).unwrap(), b" hello");
@@ -202,16 +202,16 @@ fn spaces_are_prefixed_at_the_start_and_after_special_tokens() {
     assert_ne!(ids[1], hello[0]);
 }
 
-/// What is told in two pieces is what one text is, spaces included, behind special tokens too.
+/// Text that is encoded in two pieces has the tokens of one text, spaces included, after special tokens too.
 #[test]
-fn text_behind_other_text_gets_no_space() {
+fn text_after_other_text_gets_no_space() {
     for keys in [spm(), spm().set("add_space_prefix", false), bpe()] {
         let tokens = keys.build().unwrap();
         for (first, then) in [("he", "llo"), ("hell", " hell"), ("</s>", "he"), ("a", " a"), ("a", "")] {
             let whole = tokens.encode(&format!("{first}{then}"), false, true).unwrap();
             let begin = tokens.encode(first, false, true).unwrap();
-            let behind = tokens.encode_behind(&begin, then, true).unwrap();
-            assert_eq!(text_of(&tokens, &[begin, behind].concat(), true), text_of(&tokens, &whole, true));
+            let after = tokens.encode_after(&begin, then, true).unwrap();
+            assert_eq!(text_of(&tokens, &[begin, after].concat(), true), text_of(&tokens, &whole, true));
         }
     }
 }
@@ -302,7 +302,7 @@ fn bytes_without_a_token_are_left_out() {
     assert_eq!(base.build().unwrap().encode("aba", false, false).unwrap(), [1, 0, 1]);
 }
 
-/// Without a look at the clock: quadratic time would be hours.
+/// Does not read the clock: quadratic time would take hours.
 #[test]
 fn long_runs_take_linear_time() {
     for tokens in
@@ -331,7 +331,7 @@ fn bytes_that_are_no_text_come_back() {
             assert_eq!(tokens.decode(&ids, false).unwrap(), bytes);
         }
     }
-    // Text behind a gap does not start the sequence: no space is put before it.
+    // Text after a gap does not start the sequence: no space is put before it.
     let prefixed = self::spm().build().unwrap();
     let ids = prefixed.encode_bytes(b"hello\xff\xffhello", false, false).unwrap();
     assert_eq!(prefixed.decode(&ids, false).unwrap(), b"hello\xff\xffhello");

@@ -8,10 +8,10 @@ use super::effort::Effort;
 use super::looks::Looks;
 use super::vocab::Lexicon;
 use crate::error::{Error, Result};
-use crate::gguf::{append, room_for};
+use crate::gguf::{append, with_capacity};
 
-/// What memory is taken for, in error sentences.
-const ROOM_FOR: &str = "the order of the vocabulary's pieces";
+/// The purpose of memory, in error sentences.
+const WHAT: &str = "the order of the vocabulary's pieces";
 
 /// How much worse than the worst piece an unknown character is; SentencePiece's constant.
 const UNKNOWN_PENALTY: f64 = 10.0;
@@ -36,7 +36,7 @@ pub(super) struct Unigram {
 /// The best way to cut the text up to a place.
 #[derive(Clone, Copy)]
 struct Best {
-    /// -inf where no way leads.
+    /// -inf where there is no way.
     score: f64,
     /// Where its last piece starts.
     start: usize,
@@ -58,17 +58,17 @@ impl Unigram {
     ) -> Result<Unigram> {
         let unk = unk.ok_or_else(|| Error::Format("a Unigram vocabulary needs an unknown token".into()))?;
         let bytes = |&id: &u32| lexicon.get(id).unwrap_or_default();
-        // What begins with the same two bytes is sorted together: no one sort is long.
+        // Pieces with the same first two bytes are sorted together: no single sort is long.
         let mut by_start: BTreeMap<&[u8], Vec<u32>> = BTreeMap::new();
         for (i, id) in lexicon.spelled().enumerate() {
             looks.at(i)?;
             let piece = bytes(&id);
             if (1..=MAX_SEARCHED).contains(&piece.len()) {
                 let pieces = by_start.entry(&piece[..piece.len().min(2)]).or_default();
-                append(pieces, id, ROOM_FOR)?;
+                append(pieces, id, WHAT)?;
             }
         }
-        let mut sorted = room_for(lexicon.len(), ROOM_FOR)?;
+        let mut sorted = with_capacity(lexicon.len(), WHAT)?;
         for mut pieces in by_start.into_values() {
             looks.at_one_of(sorted.len()..sorted.len() + pieces.len())?;
             pieces.sort_unstable_by(|a, b| bytes(a).cmp(bytes(b)));
@@ -135,7 +135,7 @@ impl Unigram {
         Ok(())
     }
 
-    /// Appends what stands for the unknown `bytes[start..*end]`, last token first.
+    /// Appends the tokens for the unknown `bytes[start..*end]`, last token first.
     fn push_unknown(
         &self,
         lexicon: &Lexicon,
@@ -151,7 +151,7 @@ impl Unigram {
         }
     }
 
-    /// Appends the tokens of bytes that no piece expresses.
+    /// Appends the tokens of bytes that no piece contains.
     pub(super) fn encode_bytes(&self, lexicon: &Lexicon, bytes: &[u8], out: &mut Vec<u32>) {
         let has_token = |&b: &u8| lexicon.bytes[b as usize].is_some();
         if self.byte_fallback && bytes.iter().all(has_token) {

@@ -9,13 +9,13 @@ use hashbrown::HashTable;
 
 use super::looks::Looks;
 use crate::error::{Error, Result, quoted};
-use crate::gguf::room_for;
+use crate::gguf::with_capacity;
 
 /// How SentencePiece writes a space.
 pub(super) const SPACE: &str = "\u{2581}";
 
-/// What memory is taken for, in error sentences.
-const ROOM_FOR: &str = "the texts of the vocabulary's tokens";
+/// The purpose of memory, in error sentences.
+const WHAT: &str = "the texts of the vocabulary's tokens";
 
 /// What kind of token it is; the numbers are those of `tokenizer.ggml.token_type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(super) enum TokenType {
     Undefined,
     /// 1: text.
     Normal,
-    /// 2: stands for what the vocabulary cannot express.
+    /// 2: stands for text that the vocabulary cannot express.
     Unknown,
     /// 3: steers the model (`<|im_end|>`); never spelled by plain text.
     Control,
@@ -50,7 +50,7 @@ impl TokenType {
         }
     }
 
-    /// Kept whole, and written in the file as it is in text.
+    /// Kept whole, and written in the file as in text.
     pub(super) fn is_special(self) -> bool {
         self.is_hidden() || self == TokenType::UserDefined
     }
@@ -92,9 +92,9 @@ impl<'m> Vocab<'m> {
 pub(super) enum Spelling {
     /// One printable character per byte (byte-level BPE).
     Alphabet,
-    /// As it is, with `▁` for the space (SentencePiece); byte tokens are written `<0xNN>`.
+    /// Unchanged, with `▁` for the space (SentencePiece); byte tokens are written `<0xNN>`.
     Pieces,
-    /// As it is; byte tokens are written `<0xNN>`.
+    /// Unchanged; byte tokens are written `<0xNN>`.
     Plain,
     /// WordPiece: a token that continues a word begins with `##`, all others begin a word.
     Continued,
@@ -121,17 +121,17 @@ impl Speller {
         Speller { spelling, bytes_of }
     }
 
-    /// What it was made for.
+    /// The spelling that it was made for.
     pub(super) fn spelling(&self) -> Spelling {
         self.spelling
     }
 
-    /// The most bytes that what a text stands for has more than the text.
+    /// How many bytes longer than the text its spelled bytes can be.
     fn n_added(&self) -> usize {
         usize::from(self.spelling == Spelling::Continued)
     }
 
-    /// Appends what `text` stands for to `out`, or nothing and false if the spelling cannot have written it.
+    /// Appends the bytes of `text` to `out`, or nothing and false if the spelling cannot have written it.
     pub(super) fn spell(&self, text: &str, out: &mut Vec<u8>) -> bool {
         match self.spelling {
             Spelling::Alphabet => {
@@ -166,7 +166,8 @@ impl Speller {
     }
 }
 
-/// Appends the bytes that `text` stands for: `\t`, `\n`, `\r`, `\xNN`, and behind any other backslash what follows.
+/// Appends the bytes of `text`: `\t`, `
+/// `, `\r`, `\xNN`, and after any other backslash the next byte.
 fn unescape(mut text: &[u8], out: &mut Vec<u8>) {
     let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
     while let [first, rest @ ..] = text {
@@ -204,7 +205,7 @@ fn byte_char(byte: u8) -> char {
     char::from_u32(0x100 + rank).unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
-/// The byte that a text of the form `<0xNN>` stands for.
+/// The byte of a text of the form `<0xNN>`.
 pub(super) fn byte_token(text: &str) -> Option<u8> {
     let digits = text.strip_prefix("<0x")?.strip_suffix('>')?;
     let two_digits = digits.len() == 2 && digits.bytes().all(|b| b.is_ascii_hexdigit());
@@ -231,11 +232,11 @@ impl Lexicon {
     /// `Format` for a byte token that is not written as one, or texts that take 4 GiB; what ends it early.
     pub(super) fn new(vocab: &Vocab<'_>, speller: &Speller, looks: Looks<'_>) -> Result<Lexicon> {
         let n_bytes: usize = vocab.texts.iter().map(|text| text.len()).sum();
-        let mut pieces = Pieces::with_room(vocab.len(), n_bytes + speller.n_added() * vocab.len())?;
-        let mut spelled = room_for(vocab.len(), ROOM_FOR)?;
+        let mut pieces = Pieces::with_capacity(vocab.len(), n_bytes + speller.n_added() * vocab.len())?;
+        let mut spelled = with_capacity(vocab.len(), WHAT)?;
         let mut bytes = [None; 256];
         let longest = vocab.texts.iter().map(|text| text.len()).max().unwrap_or(0);
-        let mut piece = room_for(longest + speller.n_added(), ROOM_FOR)?;
+        let mut piece = with_capacity(longest + speller.n_added(), WHAT)?;
         let in_alphabet = matches!(speller.spelling, Spelling::Alphabet | Spelling::Escaped);
         for (id, text, ty) in vocab.iter() {
             looks.at(id as usize)?;
@@ -256,7 +257,7 @@ impl Lexicon {
                 pieces.push(text.as_bytes())?;
                 continue;
             }
-            // Special tokens are written as they are, except that `▁` is a space in a user-defined one too.
+            // Special tokens are written unchanged, except that `▁` is a space in a user-defined one too.
             let as_is = ty.is_hidden()
                 || ty == TokenType::UserDefined
                     && matches!(
@@ -264,7 +265,7 @@ impl Lexicon {
                         Spelling::Alphabet | Spelling::Continued | Spelling::Escaped
                     );
             let is_spelled = speller.spell(text, &mut piece);
-            // Pieces have no spaces: one that does is found in text as it is, but nothing merges to it.
+            // Pieces have no spaces: one that has is found in the unnormalized text, but no merge leads to it.
             if ty == TokenType::UserDefined && speller.spelling == Spelling::Pieces && text.contains(' ') {
                 pieces.push(&piece)?;
                 continue;
@@ -283,8 +284,9 @@ impl Lexicon {
             pieces.push(&piece)?;
         }
         let mut table = HashTable::new();
-        let room = table.try_reserve(spelled.len(), |_| 0);
-        room.map_err(|_| Error::NoMemory(format!("no memory for {ROOM_FOR}: a table of {}", spelled.len())))?;
+        let reserved = table.try_reserve(spelled.len(), |_| 0);
+        reserved
+            .map_err(|_| Error::NoMemory(format!("no memory for {WHAT}: a table of {}", spelled.len())))?;
         let mut lexicon = Lexicon { pieces, table, hashing: RandomState::new(), bytes, max_len: 0 };
         for (i, id) in spelled.into_iter().enumerate() {
             looks.at(i)?;
@@ -339,9 +341,9 @@ struct Pieces {
 }
 
 impl Pieces {
-    /// Room for `n` strings of `n_bytes` in all.
-    fn with_room(n: usize, n_bytes: usize) -> Result<Pieces> {
-        Ok(Pieces { bytes: room_for(n_bytes, ROOM_FOR)?, ends: room_for(n, ROOM_FOR)? })
+    /// Capacity for `n` strings of `n_bytes` in all.
+    fn with_capacity(n: usize, n_bytes: usize) -> Result<Pieces> {
+        Ok(Pieces { bytes: with_capacity(n_bytes, WHAT)?, ends: with_capacity(n, WHAT)? })
     }
 
     fn push(&mut self, bytes: &[u8]) -> Result<()> {

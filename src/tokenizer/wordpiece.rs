@@ -1,6 +1,5 @@
-//! WordPiece (`tokenizer.ggml.model` = `bert`): the longest token that the rest of a word begins with, again and again
-//! (J. Devlin et al., "BERT", 2018). Tokens that begin a word are spelled with a space before it, whichever way the
-//! source marks them.
+//! WordPiece (`tokenizer.ggml.model` = `bert`): the longest token that the rest of a word begins with, repeatedly (J. Devlin et
+//! al., "BERT", 2018). Tokens that begin a word are spelled with a space before it, however the source marks them.
 #![forbid(unsafe_code)]
 
 use super::effort::Effort;
@@ -9,7 +8,7 @@ use crate::error::Result;
 
 /// The encoder of a WordPiece vocabulary.
 pub(super) struct WordPiece {
-    /// Stands for a word that cannot be expressed; without it the word is left out.
+    /// The token of a word that cannot be expressed; without it the word is left out.
     pub(super) unk: Option<u32>,
     /// A word of more characters cannot be expressed.
     pub(super) max_chars: usize,

@@ -3,7 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-/// The system's allocator, counting what is taken as the C library's pieces are: with 8 bytes before each, in steps of 16.
+/// The system's allocator. It counts bytes as the C library's blocks take them: with 8 bytes before each, in steps of 16.
 struct Counting;
 
 static NOW: AtomicUsize = AtomicUsize::new(0);

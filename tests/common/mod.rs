@@ -1,4 +1,4 @@
-//! What several integration tests need.
+//! Helpers of several integration tests.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 pub mod parts;
@@ -70,8 +70,8 @@ pub fn context(model: &Arc<LoadedModel>, options: &ContextOptions) -> Context {
     Context::new(model, options).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// Decodes `ids` in one call and returns the logits of every position that has any, `[ids.len(), n_vocab]`: those of the decoder, where
-/// an encoder reads what lies before.
+/// Decodes `ids` in one call and returns the logits of every position that has any, `[ids.len(), n_vocab]`. In an encoder-decoder
+/// model these are the decoder's.
 pub fn all_logits(context: &mut Context, ids: &[u32]) -> Vec<f32> {
     let start = context.model().info().decoder_start;
     let from =
@@ -82,12 +82,12 @@ pub fn all_logits(context: &mut Context, ids: &[u32]) -> Vec<f32> {
     (from..ids.len()).flat_map(|i| context.logits(i).expect("asked for").to_vec()).collect()
 }
 
-/// The bits of logits: what has to be the same, not alike.
+/// The bits of logits, for tests that they are the same.
 pub fn bits(logits: &[f32]) -> Vec<u32> {
     logits.iter().map(|x| x.to_bits()).collect()
 }
 
-/// What a context saves of a sequence, or of all.
+/// The saved state of a sequence, or of all.
 pub fn state(context: &Context, seq: Option<u32>) -> Vec<u8> {
     let mut bytes = Vec::new();
     let write = &mut |part: &[u8]| {
@@ -181,7 +181,7 @@ impl TempFolder {
 
 impl Drop for TempFolder {
     fn drop(&mut self) {
-        // What cannot be removed is left to the system.
+        // A folder that cannot be removed is left to the system.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -6,7 +6,7 @@ use ember::quant::Format;
 
 use super::fixture;
 
-/// A model in parts that a test changes.
+/// The parts of a model, for a test to change.
 pub struct Parts {
     pub keys: Vec<(String, Value)>,
     pub tensors: Vec<(String, TensorType, Vec<usize>, Vec<u8>)>,
@@ -57,7 +57,7 @@ impl Parts {
         parts
     }
 
-    /// Every tensor in F32, with the values it stands for.
+    /// Every tensor in F32, with the same values.
     pub fn dequantized(mut self) -> Parts {
         for (name, ty, dims, data) in &mut self.tensors {
             let format = Format::from_tensor_type(*ty).unwrap_or_else(|| panic!("{name} is {ty}"));

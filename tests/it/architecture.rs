@@ -247,7 +247,7 @@ fn backend_is_small(sources: &[Source]) -> Vec<String> {
     bad
 }
 
-/// A file that has outgrown its limit is two things.
+/// A file that has outgrown its limit holds two subjects.
 fn files_are_short(sources: &[Source]) -> Vec<String> {
     let long = |s: &&Source| s.text.lines().count() > MOST_LINES;
     sources.iter().filter(long).map(|s| format!("{}: over {MOST_LINES} lines", s.path.display())).collect()

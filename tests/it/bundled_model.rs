@@ -84,7 +84,7 @@ fn its_expanded_weights_continue_as_pytorch_does() {
         let prompt_ids = tokenizer.encode(prompt, true, false).expect("tokens");
         assert_eq!(prompt_ids, ids(&case["ids"]), "{prompt:?}");
         let mut context = context(&model, &options());
-        context.decode(Tokens::next(&prompt_ids)).expect("room");
+        context.decode(Tokens::next(&prompt_ids)).expect("free pages");
         for entry in case["top10"].as_array().expect("logits") {
             let id = entry["id"].as_u64().expect("an id") as usize;
             let expected = entry["logit"].as_f64().expect("a logit");
@@ -94,7 +94,7 @@ fn its_expanded_weights_continue_as_pytorch_does() {
         for (i, expected) in ids(&case["greedy_ids"]).into_iter().enumerate() {
             let got = argmax(context.end_logits(0).expect("asked for")) as u32;
             assert_eq!(got, expected, "{prompt:?}, token {i}");
-            context.decode(Tokens::next(&[got])).expect("room");
+            context.decode(Tokens::next(&[got])).expect("free pages");
         }
     }
 }
@@ -141,7 +141,7 @@ fn weights_in_the_files_order_give_the_same_bits() {
 }
 
 #[test]
-fn a_file_that_wants_eos_behind_texts_gets_none_behind_a_prompt() {
+fn a_file_that_wants_eos_after_texts_gets_none_after_a_prompt() {
     let mut writer = copy(|file, writer, t| {
         writer.tensor(&t.name, t.ty, &t.dims, file.tensor_bytes(t).to_vec());
     });

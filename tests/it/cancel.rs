@@ -52,8 +52,8 @@ fn a_cancelled_decode_changes_no_sequence() {
             ContextOptions { n_seq: 2, n_batch: 32, n_threads: 2, backend, ..ContextOptions::default() };
         let expected = all_logits(&mut context(&model, &options), &ids[..9]);
         let mut context = context(&model, &options);
-        context.decode(Tokens { seqs: Some(&[1; 40]), ..Tokens::next(&ids[..40]) }).expect("room");
-        context.decode(Tokens::next(&ids[..5])).expect("room");
+        context.decode(Tokens { seqs: Some(&[1; 40]), ..Tokens::next(&ids[..40]) }).expect("free pages");
+        context.decode(Tokens::next(&ids[..5])).expect("free pages");
         let n_long = if backend == BackendKind::Auto { ids.len() } else { 60 };
         let long = &ids[5..n_long];
         let context = std::cell::RefCell::new(context);
@@ -87,7 +87,7 @@ fn a_decode_ended_between_two_micro_batches_changes_nothing() {
     let ids: Vec<u32> = (0..60).map(|i| 300 + i * 7 % 500).collect();
     let expected = all_logits(&mut context(&model, &options), &ids);
     let mut context = context(&model, &options);
-    context.decode(Tokens::next(&ids[..5])).expect("room");
+    context.decode(Tokens::next(&ids[..5])).expect("free pages");
     let (token, mut looks) = (CancelToken::new(), 0);
     let wants = [true; 55];
     let tokens = Tokens { outputs: Some(&wants), ..Tokens::next(&ids[5..]) };
@@ -210,7 +210,7 @@ fn logits_that_are_looked_at_are_those_that_are_kept() {
         let wants: Vec<bool> = (0..50).map(|i| i % 3 != 1).collect();
         let tokens = Tokens { outputs: Some(&wants), ..Tokens::next(&ids) };
         let mut kept = context(&model, &options);
-        kept.decode(tokens).expect("room");
+        kept.decode(tokens).expect("free pages");
         let mut seen = Vec::new();
         let mut context = context(&model, &options);
         context
@@ -218,7 +218,7 @@ fn logits_that_are_looked_at_are_those_that_are_kept() {
                 assert!(kept.logits(i) == Ok(logits), "token {i}");
                 seen.push(i);
             })
-            .expect("room");
+            .expect("free pages");
         assert_eq!(seen, (0..50).filter(|&i| wants[i]).collect::<Vec<_>>());
         assert!(matches!(context.end_logits(0), Err(Error::NotFound(_))));
         assert_eq!(context.n_past(0), Ok(50));

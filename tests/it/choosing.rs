@@ -73,9 +73,9 @@ fn keys_of_a_file_become_stages_in_the_order_of_the_file() {
     let usual = [Stage::TopK(20), Stage::TopP(0.9), Stage::Temperature(0.6)];
     assert_eq!(stages(&[temp.clone(), top_p.clone(), top_k.clone()]), usual);
     let sequence = ("sequence", "temperature;Top-P;nonsense;top_k;infill".into());
-    let turned = stages(&[temp.clone(), top_p, top_k.clone(), sequence]);
-    assert_eq!(turned[..3], [Stage::Temperature(0.6), Stage::TopP(0.9), Stage::TopK(20)]);
-    assert!(matches!(turned[3], Stage::Infill(_)) && turned.len() == 4);
+    let reordered = stages(&[temp.clone(), top_p, top_k.clone(), sequence]);
+    assert_eq!(reordered[..3], [Stage::Temperature(0.6), Stage::TopP(0.9), Stage::TopK(20)]);
+    assert!(matches!(reordered[3], Stage::Infill(_)) && reordered.len() == 4);
     let mirostat = stages(&[temp, ("mirostat", 1.into()), ("mirostat_tau", 3.0f32.into()), top_k]);
     assert_eq!(mirostat, [Stage::Temperature(0.6), Stage::Mirostat1 { tau: 3.0, eta: 0.1, m: 100 }]);
     let xtc = stages(&[("xtc_probability", 0.5f32.into()), ("penalty_repeat", 1.1f32.into())]);

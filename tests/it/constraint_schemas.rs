@@ -25,7 +25,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use serde_json::Value;
 
-/// The bundled model's tokens and first layer, with weights by chance.
+/// The bundled model's tokens and first layer, with random weights.
 fn random_model() -> Arc<LoadedModel> {
     let file = Gguf::open(&bundled_model()).unwrap();
     let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
@@ -44,7 +44,7 @@ fn random_model() -> Arc<LoadedModel> {
     Arc::new(LoadedModel::from_bytes(&writer.to_bytes().unwrap(), "random.gguf").unwrap())
 }
 
-/// Texts would be long where a quotation mark is one of thousands of tokens: those that end something come more often.
+/// Texts would be long where a quotation mark is one of thousands of tokens, so tokens that end something are made more likely.
 fn hot(model: &LoadedModel, seed: u64) -> Sampler {
     let tokenizer = model.tokenizer().unwrap();
     let ends = |id: &u32| {

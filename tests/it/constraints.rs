@@ -1,4 +1,4 @@
-//! Generated text that follows a constraint: with every kind, behind triggers, in engines, with guesses, cloned and reset; and
+//! Generated text that follows a constraint: with every kind, after triggers, in engines, with drafts, cloned and reset; and
 //! what is refused.
 #![cfg(feature = "constraints")]
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
@@ -61,7 +61,7 @@ fn options(constraint: &Constraint) -> GenerateOptions {
     GenerateOptions { max_tokens: 150, constraint: Some(constraint.clone()), ..GenerateOptions::default() }
 }
 
-/// What a generation gives.
+/// The result of a generation.
 #[derive(Debug, PartialEq)]
 struct Text {
     text: String,
@@ -75,8 +75,8 @@ impl Text {
         self.usage.finish.unwrap()
     }
 
-    /// Without what differs from run to run, and what fast-forward counts.
-    fn told(self) -> (String, Vec<u32>, Vec<Option<u32>>, Option<Progress>) {
+    /// The same without numbers that differ from run to run, and without the counts of fast-forwarding.
+    fn reported(self) -> (String, Vec<u32>, Vec<Option<u32>>, Option<Progress>) {
         (self.text, self.ids, self.logprobs, self.usage.progress)
     }
 }
@@ -125,13 +125,13 @@ fn json_follows_its_schema_as_an_option_and_as_a_stage() {
                 assert_eq!((got.reason(), progress), (FinishReason::MaxTokens, Some(Progress::Unfinished)))
             }
         }
-        // As the first stage it does the same.
+        // It does the same as the first stage.
         let mut sampler = Sampler::new(seed);
         sampler.push(Stage::Constraint(person.clone())).unwrap();
         sampler.push(Stage::Temperature(1.5)).unwrap();
         let unconstrained = GenerateOptions { constraint: None, ..options(&person) };
         let staged = generate(&mut new_context(), &mut sampler, "Once upon a time", &unconstrained);
-        assert_eq!(staged.told(), got.told());
+        assert_eq!(staged.reported(), got.reported());
     }
     assert!(n_complete >= 10, "{n_complete} of 20");
 }
@@ -165,7 +165,7 @@ fn the_greedy_choice_is_the_largest_logit_that_is_allowed() {
     let mut greedy = Sampler::new(0);
     greedy.push(Stage::Greedy).unwrap();
     let got = generate(&mut new_context(), &mut greedy, "Once upon a time", &options(&person));
-    // The same, step by step, by a plain look at the masks.
+    // The same, step by step, from the masks alone.
     let mut context = new_context();
     let mut run = person.start();
     let mut ids = model().tokenizer().unwrap().encode("Once upon a time", true, false).unwrap();
@@ -196,14 +196,14 @@ fn forced_tokens_run_together_and_change_nothing() {
     let tight = ConstraintOptions { whitespace: 0, ..ConstraintOptions::default() };
     let constraint = made(Grammar::JsonSchema(schema), &tight);
     for seed in 0..5 {
-        let told = GenerateOptions { logprobs: true, n_top: 2, ..options(&constraint) };
-        let got = generate(&mut new_context(), &mut hot(seed), "The sea", &told);
+        let with_logprobs = GenerateOptions { logprobs: true, n_top: 2, ..options(&constraint) };
+        let got = generate(&mut new_context(), &mut hot(seed), "The sea", &with_logprobs);
         assert_eq!(got.usage.progress, Some(Progress::Complete), "{got:?}");
         assert!(got.usage.n_forced * 2 > got.usage.n_generated, "{got:?}");
-        // Step by step, without anything lying ready: another call that decodes takes that away.
+        // Step by step, without tokens that lie ready: another call that decodes discards them.
         let mut context = new_context();
         let mut sampler = hot(seed);
-        let mut generator = Generator::new(&context, "The sea", &told).unwrap();
+        let mut generator = Generator::new(&context, "The sea", &with_logprobs).unwrap();
         let (mut ids, mut logprobs) = (Vec::new(), Vec::new());
         while let EventKind::Echo | EventKind::Token(_) = {
             let event = generator.next(&mut context, &mut sampler).unwrap();
@@ -222,7 +222,7 @@ fn forced_tokens_run_together_and_change_nothing() {
 }
 
 #[test]
-fn guesses_and_constraints_go_together() {
+fn drafts_and_constraints_go_together() {
     let lines = plain(Grammar::Regex("(the old man and the sea, ){5}"));
     let mut sampler = hot(1);
     let got = generate(&mut new_context(), &mut sampler, "The old man and the sea,", &options(&lines));
@@ -232,9 +232,9 @@ fn guesses_and_constraints_go_together() {
     for seed in 0..5 {
         let without =
             generate(&mut new_context(), &mut hot(seed), "red green blue red green blue", &options(&words));
-        let guessed = GenerateOptions { lookup, ..options(&words) };
-        let with = generate(&mut new_context(), &mut hot(seed), "red green blue red green blue", &guessed);
-        assert_eq!(with.told(), without.told());
+        let drafting = GenerateOptions { lookup, ..options(&words) };
+        let with = generate(&mut new_context(), &mut hot(seed), "red green blue red green blue", &drafting);
+        assert_eq!(with.reported(), without.reported());
     }
 }
 
@@ -279,10 +279,10 @@ fn an_engine_gives_what_a_generation_gives_alone() {
         n_forced += usage.n_forced;
         let alone = generate(&mut new_context(), &mut hot(seed), "Once", wish);
         assert_eq!((usage.finish, usage.n_generated), (alone.usage.finish, alone.usage.n_generated));
-        assert_eq!((text, ids, logprobs, usage.progress), alone.told(), "request {seed}");
+        assert_eq!((text, ids, logprobs, usage.progress), alone.reported(), "request {seed}");
     }
     assert!(n_forced > 20, "{n_forced} tokens were not waited for");
-    // Fewer batches than tokens of the longest request: forced tokens took none of their own.
+    // Fewer batches than tokens of the longest request: forced tokens need no batches of their own.
     let metrics = engine.metrics().unwrap();
     assert!(metrics.n_failed == 0 && metrics.n_generated > 0);
 }
@@ -319,7 +319,7 @@ fn a_trigger_is_found_however_it_is_cut_and_what_follows_it_counts() {
         assert_eq!(seen.last(), Some(&Progress::Waiting));
         assert!(seen.contains(&Progress::Unfinished), "{seen:?}");
     }
-    // A token that completes the trigger and goes on with what does not fit is not allowed.
+    // A token that completes the trigger and continues with text that the grammar forbids is not allowed.
     let mut run = made(schema, &call("wo")).start();
     let word = |text: &str| {
         let bytes = text.as_bytes();
@@ -337,10 +337,10 @@ fn a_trigger_is_found_however_it_is_cut_and_what_follows_it_counts() {
     run.accept(word("o"));
     assert_eq!(run.progress(), Progress::Unfinished);
     assert!(is_allowed(&mut run, word("{")) && !is_allowed(&mut run, word("a")));
-    // Behind a token.
-    let behind =
+    // After a token.
+    let after_token =
         ConstraintOptions { triggers: vec![Trigger::Token(word(" sea"))], ..ConstraintOptions::default() };
-    let mut run = made(Grammar::Choices(&["!"]), &behind).start();
+    let mut run = made(Grammar::Choices(&["!"]), &after_token).start();
     run.accept(word(" the"));
     assert_eq!(run.progress(), Progress::Waiting);
     run.accept(word(" sea"));
@@ -387,7 +387,7 @@ fn clones_go_on_apart_and_a_reset_begins_anew() {
         sampler.accept(id);
         id
     };
-    // A prompt is none of its business.
+    // The constraint ignores the prompt.
     [300, 301, 302].iter().for_each(|&id| sampler.accept(id));
     let first: Vec<u32> = (0..12).map(|_| step(&mut sampler)).collect();
     let mut copy = sampler.try_clone().unwrap();
@@ -397,7 +397,7 @@ fn clones_go_on_apart_and_a_reset_begins_anew() {
     sampler.reset();
     let again: Vec<u32> = (0..12).map(|_| step(&mut sampler)).collect();
     assert_eq!(again, first);
-    // So it does behind another prompt.
+    // It ignores another prompt too.
     copy.accept(300);
     assert_eq!(copy.runs()[0].progress(), Progress::Unfinished);
     assert!(copy.runs()[0].is_fresh() && !sampler.runs()[0].is_fresh());
@@ -406,7 +406,7 @@ fn clones_go_on_apart_and_a_reset_begins_anew() {
     greedy.push(Stage::Constraint(person)).unwrap();
     greedy.push(Stage::Greedy).unwrap();
     assert!(!greedy.is_greedy());
-    // What does not fit is told with the next choice.
+    // A token that the constraint forbids is reported with the next choice.
     greedy.accept_generated(300);
     let error = greedy.sample(&logits).unwrap_err().to_string();
     assert!(error.contains("token 300") && error.contains("does not allow"), "{error}");
@@ -426,7 +426,7 @@ fn a_generation_goes_on_where_the_last_one_was_cut() {
     let rest = GenerateOptions { max_tokens: 60, ..GenerateOptions::default() };
     text.text += &generate(&mut context, &mut sampler, "", &rest).text;
     assert_eq!(text.text.len(), 30);
-    // Behind a prompt it begins anew.
+    // After a prompt it begins anew.
     let more = generate(&mut context, &mut sampler, " and", &rest);
     assert_eq!((more.text.len(), more.usage.progress), (30, Some(Progress::Complete)));
 }
@@ -543,8 +543,8 @@ fn limits_hold() {
     assert!(made.is_ok(), "{made:?}");
 }
 
-/// Where a constraint has begun as often as it may, no trigger comes any more; other texts never come while it waits; and where it has to
-/// begin, no text ends before.
+/// No trigger comes after the constraint has begun as often as it may. Texts that are kept away never come while it waits. Where
+/// it has to begin, no text ends before it.
 #[test]
 fn triggers_are_bounded_kept_away_and_awaited() {
     let tokenizer = model().tokenizer().unwrap();

@@ -1,4 +1,4 @@
-//! However tokens are cut into calls, batches and threads, the logits are the same.
+//! The logits are the same however tokens are cut into calls, batches and threads.
 
 use crate::common;
 
@@ -65,7 +65,7 @@ fn one_batch_micro_batches_and_single_tokens_agree() {
     });
 }
 
-/// What nobody asks for: the types that processors with x86-64 are fastest with, where heads allow it.
+/// The default types: those that x86-64 processors are fastest with, where heads allow them.
 #[test]
 fn keys_and_values_are_whole_numbers_on_x86_64_by_default() {
     for head_dim in [8, 40, 100, 4096] {
@@ -90,7 +90,7 @@ fn rounding(model: &LoadedModel) -> Vec<ContextOptions> {
         .collect()
 }
 
-/// With a cache that rounds the arithmetic of a row does not depend on how many others there are.
+/// With a cache that rounds, the arithmetic of a row does not depend on the number of other rows.
 #[test]
 fn with_default_options_the_bits_are_the_same_however_calls_are_cut() {
     each(|name, model, tokens| {
@@ -170,7 +170,7 @@ fn sequences_do_not_see_each_other() {
         let positions: Vec<u32> = (0..60).map(|i| i / 2).collect();
         let tokens =
             Tokens { ids: &ids, positions: Some(&positions), seqs: Some(&seqs), outputs: Some(&[true; 60]) };
-        both.decode(tokens).expect("room");
+        both.decode(tokens).expect("free pages");
         for (s, alone) in alone.iter().enumerate() {
             let rows = (0..30).flat_map(|i| both.logits(2 * i + s).expect("asked for").to_vec());
             let rows: Vec<f32> = rows.collect();
@@ -212,7 +212,7 @@ fn calls_that_contradict_themselves_are_refused() {
     refused(&mut context, Tokens { seqs: Some(&[0, 0, 1]), ..tokens }, "sequence 1 does not exist");
     refused(&mut context, Tokens { outputs: Some(&[true]), ..tokens }, "1 output flags for 3 tokens");
     assert_eq!(context.n_past(0), Ok(0));
-    context.decode(Tokens { outputs: Some(&[false, true, false]), ..tokens }).expect("room");
+    context.decode(Tokens { outputs: Some(&[false, true, false]), ..tokens }).expect("free pages");
     assert!(context.logits(1).is_ok());
     assert!(matches!(context.logits(0), Err(Error::NotFound(_))));
     assert!(matches!(context.logits(7), Err(Error::NotFound(_))));

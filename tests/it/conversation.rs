@@ -1,5 +1,5 @@
-//! Conversations: what their sequence holds is not run again, they fit it for as long as anyone talks, and they are what a run from the
-//! beginning is.
+//! Conversations: tokens in their sequence are not run again, they fit the sequence however long they become, and their bits are
+//! those of a run from the beginning.
 #![cfg(feature = "chat")]
 #![allow(clippy::print_stdout, reason = "the figures are part of what the test shows")]
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
@@ -94,7 +94,7 @@ fn a_conversation_is_what_its_tokens_are() {
     let all = common::all_logits(&mut fresh, &ids);
     let n_vocab = model.info().n_vocab;
     let end = context.end_logits(0).unwrap();
-    assert!(end == &all[(ids.len() - 1) * n_vocab..], "the logits behind the last token");
+    assert!(end == &all[(ids.len() - 1) * n_vocab..], "the logits after the last token");
 }
 
 #[test]
@@ -132,10 +132,10 @@ fn two_hundred_turns_in_512_tokens_run_no_turn_twice() {
 }
 
 #[test]
-fn what_does_not_fit_is_told() {
+fn messages_that_do_not_fit_are_refused() {
     let model = model();
     let mut context = context(&model, 256);
-    // Not to be dropped.
+    // This message must not be dropped.
     let refuse = ConversationOptions { when_full: WhenFull::Refuse, ..options(16) };
     let mut conversation = Conversation::new(&model, refuse).unwrap();
     let error = loop {
@@ -156,7 +156,7 @@ fn what_does_not_fit_is_told() {
     conversation.add(Message::text(Role::User, &"horse ".repeat(400)).unwrap()).unwrap();
     let error = conversation.begin(&mut context).unwrap_err();
     assert!(error.to_string().contains("no turn is left"), "{error}");
-    // The host is asked, and says no.
+    // The host is asked and refuses.
     let mut conversation = Conversation::new(&model, options(16)).unwrap();
     conversation.set_on_full(Some(Box::new(|n, n_ctx, n_turns| {
         assert!(n > n_ctx && n_turns > 0);
@@ -172,7 +172,7 @@ fn what_does_not_fit_is_told() {
         }
     };
     assert!(error.to_string().contains("the host drops no turn"), "{error}");
-    // And goes on when it says yes.
+    // The conversation goes on when the host agrees.
     conversation.set_on_full(Some(Box::new(|_, _, n_turns| n_turns)));
     conversation.begin(&mut context).unwrap();
     assert!(conversation.usage().n_dropped_turns > 1);
@@ -208,7 +208,7 @@ fn forks_and_saved_conversations_go_on_alike() {
         assert_eq!(loaded.messages(), conversation.messages());
         assert_eq!(loaded.usage().generation.n_reused > 0, with_state);
     }
-    // Every byte of it counts.
+    // Every byte of the saved conversation counts.
     for at in 0..saved.len() {
         let mut bad = saved.clone();
         bad[at] ^= 1;
@@ -216,43 +216,43 @@ fn forks_and_saved_conversations_go_on_alike() {
         let error = Conversation::load(&model, options, &bad).err().unwrap();
         assert!(matches!(error, Error::Format(_)), "{error}");
     }
-    // Back, and another way.
+    // Back, and another continuation.
     conversation.undo().unwrap();
     assert_eq!(send(&mut conversation, &mut context, "And a ship?"), expected);
 }
 
 #[test]
-fn misuse_is_told() {
+fn misuse_is_refused() {
     let model = model();
     let mut context = context(&model, 512);
     let mut conversation = Conversation::new(&model, options(8)).unwrap();
-    let told = |error: Error, what: &str| assert!(error.to_string().contains(what), "{error}");
-    told(conversation.begin(&mut context).unwrap_err(), "neither a user's nor a tool's");
+    let refused = |error: Error, what: &str| assert!(error.to_string().contains(what), "{error}");
+    refused(conversation.begin(&mut context).unwrap_err(), "neither a user's nor a tool's");
     assert!(conversation.next(&mut context, &mut greedy()).unwrap().is_none());
-    told(conversation.undo().unwrap_err(), "no turn to take back");
-    told(Message::parse("[]").unwrap_err(), "a JSON object");
-    told(Message::parse(r#"{"role": "king", "content": ""}"#).unwrap_err(), "role");
+    refused(conversation.undo().unwrap_err(), "no turn to take back");
+    refused(Message::parse("[]").unwrap_err(), "a JSON object");
+    refused(Message::parse(r#"{"role": "king", "content": ""}"#).unwrap_err(), "role");
     conversation.add(Message::text(Role::User, "Hi").unwrap()).unwrap();
     conversation.begin(&mut context).unwrap();
-    told(conversation.begin(&mut context).unwrap_err(), "under way");
-    told(conversation.add(Message::text(Role::User, "x").unwrap()).unwrap_err(), "under way");
-    told(conversation.save().unwrap_err(), "under way");
+    refused(conversation.begin(&mut context).unwrap_err(), "under way");
+    refused(conversation.add(Message::text(Role::User, "x").unwrap()).unwrap_err(), "under way");
+    refused(conversation.save().unwrap_err(), "under way");
     conversation.abandon();
     let (answer, _) = reply(&mut conversation, &mut context);
     assert!(!answer.is_empty());
-    // Options that mean nothing, or that the template does not know.
+    // Options without a meaning here, or unknown to the template.
     let with = |change: &dyn Fn(&mut ConversationOptions)| {
         let mut o = options(8);
         change(&mut o);
         Conversation::new(&model, o).err().unwrap()
     };
-    told(with(&|o| o.generate.echo = true), "echo");
-    told(with(&|o| o.generate.n_top = 3), "n_top");
-    told(with(&|o| o.thinking = Some(true)), "no variable that switches thinking");
-    told(with(&|o| o.thinking_budget = Some(5)), "no marks of thoughts");
-    told(with(&|o| o.tool_choice = ToolChoice::Required), "there are no tools");
-    told(with(&|o| o.tools = Some("{}".into())), "tools");
-    told(with(&|o| o.template_name = Some("x".into())), "no chat template \"x\"");
+    refused(with(&|o| o.generate.echo = true), "echo");
+    refused(with(&|o| o.generate.n_top = 3), "n_top");
+    refused(with(&|o| o.thinking = Some(true)), "no variable that switches thinking");
+    refused(with(&|o| o.thinking_budget = Some(5)), "no marks of thoughts");
+    refused(with(&|o| o.tool_choice = ToolChoice::Required), "there are no tools");
+    refused(with(&|o| o.tools = Some("{}".into())), "tools");
+    refused(with(&|o| o.template_name = Some("x".into())), "no chat template \"x\"");
 }
 
 /// All pieces of a reply.
@@ -347,7 +347,7 @@ fn a_call_that_has_to_be_made_parses_whatever_the_model_draws() {
         } else {
             assert_eq!((*name, choice), ("time", &"required"));
         }
-        // Its result, and what the model says to that: a call again, since it has to.
+        // The tool's result, and the model's answer to it: a call again, since one is required.
         let result = r#"{"role": "tool", "name": "weather", "content": "sunny, 20 C"}"#;
         conversation.add(Message::parse(result).unwrap()).unwrap();
         conversation.begin(&mut context).unwrap();
@@ -357,7 +357,7 @@ fn a_call_that_has_to_be_made_parses_whatever_the_model_draws() {
         if seed > 0 {
             continue;
         }
-        // Unless the choice is another one from here on.
+        // Unless the options have another choice from here on.
         let called = |conversation: &mut Conversation, context: &mut Context, sampler: &mut Sampler| {
             let all = pieces(conversation, context, sampler);
             let name = |piece| match piece {
@@ -375,7 +375,7 @@ fn a_call_that_has_to_be_made_parses_whatever_the_model_draws() {
         assert_eq!(called(&mut conversation, &mut context, &mut sampler), ["time"]);
     }
     assert!(n_weather >= 6);
-    // What cannot be constrained is told before anything is generated.
+    // A schema that cannot be a constraint is refused before anything is generated.
     let refused = ConversationOptions {
         tools: Some(r#"[{"name": "f", "parameters": {"type": "object", "properties": {"a": {"not": {"type": "string"}}}}}]"#.into()),
         template: Some(template),

@@ -1,5 +1,5 @@
-//! A mapped model whose file others cut short while it is used: a packed one reads nothing but rows of its tables any more,
-//! and where the file has them no more, calls say so.
+//! A mapped model whose file is cut short by another process while it is used. A packed model reads only rows of its tables, and
+//! calls say so where the file has them no longer.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
@@ -20,7 +20,7 @@ use ember::gguf::writer::Writer;
 use ember::model::{LoadOptions, LoadedModel, Pack};
 use ember::sampler::{Sampler, Stage};
 
-/// What GPT-2 looks up: the rows of tokens and of positions.
+/// The tables of GPT-2: the rows of tokens and of positions.
 const TABLES: [&str; 2] = ["token_embd.weight", "position_embd.weight"];
 
 /// The bundled model with its tables before all other tensors, and how many bytes the file has up to their end.

@@ -17,7 +17,7 @@ use ember::model::{LoadOptions, LoadedModel};
 use ember::nn::pooling::Pooling;
 use serde_json::{Value, json};
 
-/// As the oracle has it.
+/// The names of the oracle.
 fn formula(n: usize, seed: usize) -> Vec<f32> {
     (0..n).map(|i| (((i * 37 + seed * 11) % 101) as f32 - 50.0) / 50.0).collect()
 }
@@ -87,7 +87,7 @@ fn vectors_are_those_of_sentence_transformers() {
         assert_eq!(found.len(), expected.len(), "{case}");
         let error = relative_rms(&found, &expected);
         assert!(error < 1e-5, "{}: {error:.1e}", case["base"]);
-        // Whatever comes behind the pooling, tokens' own vectors are hidden states.
+        // Vectors of tokens are hidden states, whatever modules come after the pooling.
         let rows = EmbedOptions { pooling: Some(Pooling::None), ..EmbedOptions::default() };
         assert_eq!(context.embed(&tokens[..1], &rows).unwrap().len(), tokens[0].len() * model.info().n_embd);
     }
@@ -111,7 +111,7 @@ fn names_and_lengths_that_do_not_exist_are_refused() {
         assert!(error.to_string().contains("1 to 24"), "{error}");
     }
     let gguf = common::context(&load(&fixture("models/bert.gguf")), &ContextOptions::default());
-    // It has no tokenizer either: the name comes second.
+    // The folder has no tokenizer either: the error names it second.
     assert!(gguf.tokenize_prompted(&["w2"], &plain, Some("query")).is_err());
 }
 
@@ -156,12 +156,12 @@ fn dense_modules_that_do_not_fit_are_refused_by_name() {
     let good = formula(24 * 40, 1);
     let other = safetensors(&[("linear.weight", &[24, 40], &good), ("residual.weight", &[1], &[1.0])]);
     let biased = safetensors(&[("linear.weight", &[24, 40], &good), ("linear.bias", &[24], &good[..24])]);
-    let turned = safetensors(&[("linear.weight", &[40, 24], &good)]);
+    let transposed = safetensors(&[("linear.weight", &[40, 24], &good)]);
     for (bytes, part) in [
         (Vec::new(), "3_Dense/model.safetensors"),
         (vec![0xff; 64], "3_Dense/model.safetensors"),
         (safetensors(&[]), "3_Dense/linear.weight"),
-        (turned, "3_Dense/linear.weight"),
+        (transposed, "3_Dense/linear.weight"),
         (other, "3_Dense/residual.weight"),
         (biased, "3_Dense/linear.bias"),
     ] {

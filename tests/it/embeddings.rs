@@ -1,5 +1,5 @@
-//! Embeddings: pooling against PyTorch's hidden states, many texts in one call, what is refused, and that nothing else
-//! in a context notices.
+//! Embeddings: pooling against PyTorch's hidden states, many texts in one call, and refusals. An embedding changes nothing else
+//! in a context.
 
 use crate::common;
 
@@ -82,7 +82,7 @@ fn pooled_vectors_agree_with_pytorch() {
                 assert!((length(row) - 1.0).abs() < 1e-6 && relative_rms(row, &expected) <= 1e-4);
             }
         }
-        // What the file says is the default: the mean, at length 1.
+        // The default is what the file says: the mean, at length 1.
         let mut context = context(&model, &f32_kv());
         let unit = EmbedOptions { normalize: Some(true), ..raw(Pooling::Mean) };
         let by_default = context.embed(&[&tokens], &EmbedOptions::default());
@@ -130,7 +130,7 @@ fn texts_embedded_together_have_the_bits_of_texts_embedded_alone() {
                     context.embed(&[text], &raw(pooling)).expect("an embedding")
                 })
                 .collect();
-            // One sequence leaves room for few texts at a time, some for all; a causal model's texts may be cut.
+            // One sequence leaves pages for few texts at a time, some for all; a causal model's texts may be cut.
             for (n_seq, n_batch, n_threads) in [(1, 0, 1), (4, 0, 2), (16, 512, 7), (2, 50, 1), (2, 9, 2)] {
                 if n_batch == 9 && !model.info().causal {
                     continue;
@@ -156,7 +156,7 @@ fn sequences_and_logits_stay_as_they_are() {
     let mut undisturbed = self::context(&model, &ContextOptions { n_ctx: 96, ..ContextOptions::default() });
     let (head, tail) = tokens.split_at(20);
     for c in [&mut context, &mut undisturbed] {
-        c.decode(Tokens::next(head)).expect("room");
+        c.decode(Tokens::next(head)).expect("free pages");
     }
     let logits = context.end_logits(0).expect("asked for").to_vec();
     // Of three pages one is taken.
@@ -167,11 +167,11 @@ fn sequences_and_logits_stay_as_they_are() {
 
     // 48 tokens take two pages; one is left.
     let full = context.embed(&[&tokens[..33]], &EmbedOptions::default());
-    let message = full.expect_err("no room").message().to_owned();
-    assert!(message.contains("text 0 has 33 tokens") && message.contains("room for 32"), "{message}");
-    context.embed(&[&tokens[..32]], &EmbedOptions::default()).expect("room");
+    let message = full.expect_err("no free pages").message().to_owned();
+    assert!(message.contains("text 0 has 33 tokens") && message.contains("space for 32"), "{message}");
+    context.embed(&[&tokens[..32]], &EmbedOptions::default()).expect("free pages");
     context.rewind(0, 0).expect("a sequence");
-    context.embed(&[&tokens[..48]], &EmbedOptions::default()).expect("room");
+    context.embed(&[&tokens[..48]], &EmbedOptions::default()).expect("free pages");
 }
 
 #[track_caller]
@@ -213,7 +213,7 @@ fn texts_that_cannot_be_embedded_are_named() {
     refused(c.embed(&[&[1; 9]], &EmbedOptions::default()), full, &["text 0 has 9 tokens", "8 (n_batch)"]);
 }
 
-/// A NaN in a database of vectors is found by nobody.
+/// Nobody finds a NaN in a database of vectors.
 #[test]
 fn vectors_that_are_not_finite_are_refused() {
     for x in [f32::NAN, f32::INFINITY] {
@@ -229,7 +229,7 @@ fn vectors_that_are_not_finite_are_refused() {
                 let options = EmbedOptions { pooling: Some(pooling), normalize, ..EmbedOptions::default() };
                 let before = c.embed(&[&fine], &options).expect("finite numbers");
                 let outcome = c.embed(&[&fine, &fine, &wrong], &options);
-                // The first token does not see the one behind it.
+                // The first token does not see the one after it.
                 if pooling == Pooling::Cls {
                     assert_eq!(outcome.map(|v| v.len()), Ok(3 * before.len()));
                     continue;
@@ -301,7 +301,7 @@ fn with_pages(model: &Arc<LoadedModel>, n_pages: u64) -> Context {
 }
 
 #[test]
-fn texts_are_cut_to_the_room_there_is() {
+fn texts_are_cut_to_the_free_pages() {
     let model = load_fixture("llama-tied-f32");
     let mut c = with_pages(&model, 2);
     let text: Vec<u32> = (0..200).map(|i| 3 + i % 50).collect();
@@ -311,10 +311,10 @@ fn texts_are_cut_to_the_room_there_is() {
     let rows = EmbedOptions { pooling: Some(Pooling::None), ..truncate };
     // No sequence is to blame.
     for n in [100, 200] {
-        let culprits = [&format!("text 1 has {n} tokens"), "room for 64 (kv_limit)"];
+        let culprits = [&format!("text 1 has {n} tokens"), "holds 64 (kv_limit)"];
         refused(c.embed(&[&[5], &text[..n]], &plain), full, &culprits);
     }
-    let cut = c.embed(&[&text[..64]], &plain).expect("room");
+    let cut = c.embed(&[&text[..64]], &plain).expect("free pages");
     for n in [64, 100, 200] {
         assert_eq!(c.embed(&[&text[..n]], &truncate).as_ref(), Ok(&cut), "{n}");
         assert_eq!(c.embedding_len(&[&text[..n], &[7]], &rows), Ok(65 * model.info().n_embd));
@@ -322,25 +322,25 @@ fn texts_are_cut_to_the_room_there_is() {
     let together = c.embed(&[&text[..20], &text, &text[..100]], &truncate).expect("one after the other");
     assert!(together[model.info().n_embd..] == [&cut[..], &cut[..]].concat());
     // A sequence takes a page, then both.
-    c.decode(Tokens::next(&[1; 8])).expect("room");
+    c.decode(Tokens::next(&[1; 8])).expect("free pages");
     assert_eq!(c.embed(&[&text], &truncate), c.embed(&[&text[..32]], &plain));
-    refused(c.embed(&[&text], &plain), full, &["text 0 has 200 tokens", "room for 32: rewind"]);
-    c.decode(Tokens::next(&[1; 30])).expect("room");
-    refused(c.embed(&[&text], &truncate), full, &["text 0 has 200 tokens", "room for 0: rewind"]);
+    refused(c.embed(&[&text], &plain), full, &["text 0 has 200 tokens", "space for 32: rewind"]);
+    c.decode(Tokens::next(&[1; 30])).expect("free pages");
+    refused(c.embed(&[&text], &truncate), full, &["text 0 has 200 tokens", "space for 0: rewind"]);
 }
 
 #[test]
-fn texts_without_any_room_keep_their_tokens() {
+fn texts_without_a_free_page_keep_their_tokens() {
     let model = load(&bundled_model());
     let mut c = with_pages(&model, 1);
     let truncate = EmbedOptions { truncate: true, ..EmbedOptions::default() };
     let text = "The sea was calm, and the moon was calm. ".repeat(5);
     let cut = c.tokenize_texts(&[&text], &truncate).expect("tokens");
     assert_eq!(cut[0].len(), 32);
-    c.embed(&[&cut[0][..], &[5; 50]], &truncate).expect("room, one after the other");
+    c.embed(&[&cut[0][..], &[5; 50]], &truncate).expect("free pages, one after the other");
     assert_eq!(c.timings().n_embed, 64, "what was cut off was not run");
-    c.decode(Tokens::next(&[1])).expect("room");
+    c.decode(Tokens::next(&[1])).expect("free pages");
     let whole = c.tokenize_texts(&[&text], &truncate).expect("tokens");
     let full = |e: &Error| matches!(e, Error::ContextFull(_));
-    refused(c.embed(&[&whole[0]], &truncate), full, &["text 0 has", "room for 0: rewind"]);
+    refused(c.embed(&[&whole[0]], &truncate), full, &["text 0 has", "space for 0: rewind"]);
 }

@@ -1,4 +1,4 @@
-//! Requests that run together give what each gives alone; the queue, its order, its ends.
+//! Requests that run together give the same results as alone; the queue, its order, its ends.
 
 use crate::common;
 
@@ -117,7 +117,7 @@ fn drain(request: &Request) -> Outcome {
 
 fn submit(engine: &Engine, i: usize, sink: Sink) -> Request {
     let (prompt, o, sampler) = conversation(i);
-    engine.submit(Prompt::Text(&prompt), &o, sampler, sink).expect("room")
+    engine.submit(Prompt::Text(&prompt), &o, sampler, sink).expect("free pages")
 }
 
 #[test]
@@ -148,7 +148,8 @@ fn the_metrics_count_a_request_before_its_last_event_comes() {
     let model = load(&bundled_model());
     let engine = engine(&model, &EngineOptions { thread: true, ..small(2) });
     for i in 0..200 {
-        let request = engine.submit(Prompt::Text("A"), &options(1), greedy(), Sink::Pull).expect("room");
+        let request =
+            engine.submit(Prompt::Text("A"), &options(1), greedy(), Sink::Pull).expect("free pages");
         drain(&request);
         let m = engine.metrics().expect("this process");
         assert_eq!((m.n_finished, m.n_active, m.n_generated), (i + 1, 0, i + 1), "request {i}");
@@ -214,7 +215,7 @@ fn with_few_pages_requests_wait_and_are_run_again() {
 }
 
 #[test]
-fn one_that_is_alone_and_has_no_room_ends() {
+fn one_that_is_alone_and_finds_no_free_page_ends() {
     let model = load(&bundled_model());
     let page = Context::new(&model, &ContextOptions { n_ctx: 32, ..Default::default() })
         .expect("no error")
@@ -230,7 +231,7 @@ fn one_that_is_alone_and_has_no_room_ends() {
     assert_eq!(
         request.usage().expect("this process").n_prompt + outcome.tokens.len(),
         65,
-        "two pages, and a token chosen behind them"
+        "two pages, and a token chosen after them"
     );
     // A prompt beyond the pages but within n_ctx ends likewise; one beyond n_ctx is refused.
     let long = vec![5; 100];
@@ -304,7 +305,7 @@ fn the_queue_is_bounded_and_the_urgent_go_first() {
     while engine.step(Duration::ZERO).expect("no error") {}
     assert_eq!(hear.try_iter().collect::<Vec<_>>(), ["first", "urgent", "second", "late"]);
     drop((first, requests));
-    // However many urgent ones come, nobody waits for ever.
+    // Nobody waits for ever, however many urgent requests come.
     let late = submit("late", -1).expect("no error");
     let mut n_urgent = 0;
     while late.usage().expect("this process").finish.is_none() {
@@ -375,13 +376,13 @@ fn a_request_that_fails_is_the_only_one() {
         tell.send(matches!(event.kind, EventKind::End(FinishReason::Failed))).expect("somebody hears");
         ControlFlow::Continue(())
     }));
-    let told = engine.submit(Prompt::Text("The sea"), &options(9), broken, sink).expect("no error");
+    let refused = engine.submit(Prompt::Text("The sea"), &options(9), broken, sink).expect("no error");
     assert_eq!(drain(&good), alone(&model, 2, 256));
     for _ in 0..2 {
         assert!(matches!(bad.next(FOREVER), Err(Error::InvalidArgument(_))));
     }
     assert_eq!(hear.try_iter().collect::<Vec<_>>(), [true]);
-    assert_eq!(told.error().expect("this process"), bad.error().expect("this process"));
+    assert_eq!(refused.error().expect("this process"), bad.error().expect("this process"));
     assert_eq!(engine.metrics().expect("this process").n_failed, 2);
 }
 

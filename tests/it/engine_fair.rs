@@ -1,4 +1,4 @@
-//! Who is next where pages are few, what is counted, and who sees the end of a request when.
+//! Which request is next where pages are few, what is counted, and when its owner sees its end.
 
 use crate::common;
 
@@ -37,7 +37,7 @@ fn options(max_tokens: usize, priority: i32) -> GenerateOptions {
 }
 
 fn submit(engine: &Engine, prompt: &[u32], o: &GenerateOptions) -> Request {
-    engine.submit(Prompt::Tokens(prompt), o, greedy(), Sink::Pull).expect("room in the queue")
+    engine.submit(Prompt::Tokens(prompt), o, greedy(), Sink::Pull).expect("a free place in the queue")
 }
 
 fn step(engine: &Engine) -> bool {
@@ -97,7 +97,7 @@ fn a_prompt_that_no_cache_holds_keeps_nobody_waiting() {
     assert!(!has_ended(&first));
 }
 
-/// However long those of low priority wait, they go one by one and not all at once.
+/// Requests of low priority go one by one and not all together, however long they wait.
 #[test]
 fn urgent_ones_go_before_a_backlog_that_waited_long() {
     let model = load(&bundled_model());
@@ -119,7 +119,7 @@ fn urgent_ones_go_before_a_backlog_that_waited_long() {
     assert_eq!(n_begun(), low.len());
 }
 
-/// Nor one right behind the other where they were passed often enough one after the other.
+/// Two that were passed often enough do not go one right after the other.
 #[test]
 fn urgent_ones_go_between_two_that_waited_long() {
     let model = load(&bundled_model());
@@ -141,7 +141,7 @@ fn urgent_ones_go_between_two_that_waited_long() {
 
 /// Each begins when its first token comes.
 #[test]
-fn one_that_waits_for_pages_goes_behind_more_urgent_ones() {
+fn one_that_waits_for_pages_goes_after_more_urgent_ones() {
     let model = load(&bundled_model());
     let engine = engine(&model, 12, 4);
     let (tell, hear) = mpsc::channel();
@@ -156,12 +156,12 @@ fn one_that_waits_for_pages_goes_behind_more_urgent_ones() {
         let prompt = prompt(n, name.len());
         engine
             .submit(Prompt::Tokens(&prompt), &options(30, priority), greedy(), sink)
-            .expect("room in the queue")
+            .expect("a free place in the queue")
     };
     let _all = [submit("A", 250, 0)];
     step(&engine);
     let _low = submit("low", 200, -5);
-    // It is looked at, and has no room.
+    // The engine considers it, and finds no free pages.
     step(&engine);
     step(&engine);
     let _more = [submit("high", 200, 100), submit("usual", 200, 0)];
@@ -178,7 +178,7 @@ fn what_was_reused_and_what_was_run_is_the_prompt() {
     let echo = GenerateOptions { echo: true, ..options(3, 0) };
     let mut before = engine.metrics().expect("this process");
     let mut run = |prompt: Prompt<'_>, o: &GenerateOptions| {
-        let request = engine.submit(prompt, o, greedy(), Sink::Pull).expect("room in the queue");
+        let request = engine.submit(prompt, o, greedy(), Sink::Pull).expect("a free place in the queue");
         while step(&engine) {}
         let (usage, now) = (request.usage().expect("this process"), engine.metrics().expect("this process"));
         assert_eq!(now.n_prefilled - before.n_prefilled, (usage.n_prompt - usage.n_reused) as u64);
@@ -188,7 +188,7 @@ fn what_was_reused_and_what_was_run_is_the_prompt() {
     };
     assert_eq!(run(Prompt::Text(text), &echo).1, 0);
     let (n_prompt, n_reused) = run(Prompt::Text(text), &echo);
-    assert_eq!(n_reused, (n_prompt - 1) / 32 * 32, "whole pages, though the prompt is told first");
+    assert_eq!(n_reused, (n_prompt - 1) / 32 * 32, "whole pages, though the prompt is reported first");
     assert_eq!(run(Prompt::Tokens(&prompt(33, 1)), &options(3, 0)), (33, 0), "its last piece is one token");
     assert_eq!(run(Prompt::Tokens(&prompt(33, 1)), &options(3, 0)), (33, 32));
     assert_eq!(run(Prompt::Tokens(&[77]), &options(3, 0)), (1, 0));
@@ -219,10 +219,10 @@ fn no_more_is_reused_than_the_prompt_however_often_it_begins() {
     assert!(engine.metrics().expect("this process").n_preempted > 0);
 }
 
-/// Whoever is told the end may free what the callback uses.
+/// The owner that gets the last event may free the data of the callback.
 #[cfg(not(target_family = "wasm"))] // which has one thread
 #[test]
-fn nobody_is_told_the_end_while_the_callback_is() {
+fn the_end_is_not_reported_while_the_callback_runs() {
     let model = load(&bundled_model());
     let engine = Arc::new(engine(&model, 20, 2));
     let is_over = Arc::new(AtomicBool::new(false));
@@ -234,13 +234,14 @@ fn nobody_is_told_the_end_while_the_callback_is() {
         }
         ControlFlow::Continue(())
     }));
-    let request =
-        engine.submit(Prompt::Tokens(&[50, 60]), &options(2, 0), greedy(), sink).expect("room in the queue");
+    let request = engine
+        .submit(Prompt::Tokens(&[50, 60]), &options(2, 0), greedy(), sink)
+        .expect("a free place in the queue");
     let pump = std::thread::spawn({
         let engine = Arc::clone(&engine);
         move || while step(&engine) {}
     });
-    // Without patience it does no step itself.
+    // Without patience the caller does no step itself.
     while request.next(Duration::ZERO).expect("no error").is_none() {
         std::thread::yield_now();
     }
@@ -274,7 +275,7 @@ fn a_pump_waits_for_the_steps_of_others() {
         engine.step(Duration::from_secs(5)).expect("never busy for so long");
     }
     pullers.into_iter().for_each(|thread| thread.join().expect("no panic"));
-    // Who cannot wait is told that somebody is at it.
+    // A caller that cannot wait gets the error that another thread waits.
     let inner = Arc::clone(&engine);
     let (tell, hear) = mpsc::channel();
     let sink = Sink::Callback(Box::new(move |_| {
@@ -283,12 +284,12 @@ fn a_pump_waits_for_the_steps_of_others() {
         let _ = tell.send(other.join().expect("no panic"));
         ControlFlow::Break(())
     }));
-    let _request = engine.submit(Prompt::Tokens(&[5]), &options(1, 0), greedy(), sink).expect("room");
+    let _request = engine.submit(Prompt::Tokens(&[5]), &options(1, 0), greedy(), sink).expect("free pages");
     while step(&engine) {}
     assert!(matches!(hear.recv().expect("an answer"), Err(Error::Busy(_))));
 }
 
-/// Those who wait go on with the steps, one after the other, whoever leaves and why.
+/// The threads that wait go on with the steps, one after the other, whichever thread leaves and why.
 #[cfg(not(target_family = "wasm"))] // which has one thread
 #[test]
 fn somebody_goes_on_when_the_one_who_did_the_steps_leaves() {
@@ -359,7 +360,7 @@ fn a_request_that_stays_keeps_no_cache() {
         let context = ContextOptions { n_seq: 8, ..options_of_engine.context.clone() };
         Context::new(&model, &context).expect("a context").memory().0
     };
-    // Room for the model and one cache, not for two.
+    // Memory for the model and one cache, not for two.
     let memory = MemoryOptions { limit: Some(taken * 7 / 4), ..MemoryOptions::default() };
     let model = LoadedModel::open(&bundled_model(), &LoadOptions { memory, ..LoadOptions::default() });
     let model = Arc::new(model.expect("a model"));
@@ -373,9 +374,9 @@ fn a_request_that_stays_keeps_no_cache() {
     assert!(kept.iter().all(|request| request.usage().expect("this process").n_generated == 3));
 }
 
-/// Whoever is told the end finds nothing of the request in the metrics.
+/// The metrics count the request no more when its owner gets the last event.
 #[test]
-fn pages_are_free_when_the_end_is_told() {
+fn pages_are_free_when_the_end_is_reported() {
     let model = load(&bundled_model());
     let engine = Arc::new(engine(&model, 4, 2));
     let (tell, hear) = mpsc::channel();
@@ -390,7 +391,7 @@ fn pages_are_free_when_the_end_is_told() {
             }
             ControlFlow::Continue(())
         }));
-        engine.submit(Prompt::Tokens(&prompt(n_prompt, 1)), o, sampler, sink).expect("room")
+        engine.submit(Prompt::Tokens(&prompt(n_prompt, 1)), o, sampler, sink).expect("free pages")
     };
     let cancelled = CancelToken::new();
     let mut broken = Sampler::new(0);
@@ -416,7 +417,7 @@ fn pages_are_free_when_the_end_is_told() {
     }
 }
 
-/// The token is turned while a step is under way, in the midst of which the prompt is told.
+/// The token is cancelled while a step is under way, during which the prompt is reported.
 #[test]
 fn a_step_ends_when_all_that_it_is_for_are_cancelled() {
     let model = load(&bundled_model());
@@ -430,7 +431,7 @@ fn a_step_ends_when_all_that_it_is_for_are_cancelled() {
             }
             ControlFlow::Continue(())
         }));
-        let request = engine.submit(Prompt::Tokens(&prompt(9, 1)), &o, greedy(), sink).expect("room");
+        let request = engine.submit(Prompt::Tokens(&prompt(9, 1)), &o, greedy(), sink).expect("free pages");
         let other = with_other.then(|| submit(&engine, &prompt(9, 2), &options(3, 0)));
         assert!(step(&engine));
         let (m, n) = (engine.metrics().expect("this process"), u64::from(with_other));
@@ -444,7 +445,7 @@ fn a_step_ends_when_all_that_it_is_for_are_cancelled() {
         );
         while step(&engine) {}
         assert!(other.is_none_or(|other| other.usage().expect("this process").n_generated == 3));
-        // What a step left undone is in nobody's way.
+        // A step that was not completed blocks nothing.
         let again = submit(&engine, &prompt(9, 1), &options(3, 0));
         while step(&engine) {}
         assert_eq!(again.usage().expect("this process").n_generated, 3);

@@ -1,5 +1,5 @@
-//! What an estimate says is what loading takes, to the byte: of GGUF files, mapped and read, and of Hugging Face folders,
-//! of whose tensors some are copied.
+//! Loading takes what an estimate says, to the byte: of GGUF files, mapped and read, and of Hugging Face folders, some of whose
+//! tensors are copied.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use crate::common;
@@ -35,7 +35,7 @@ fn check(path: &Path) -> u64 {
             let context = Context::new(&model, &context_options).unwrap_or_else(|e| panic!("{e}"));
             assert_eq!((said.kv, said.workspace), context.memory(), "{what}");
             assert!(use_mmap || said.weights >= said.file, "{what}");
-            // As much as that is enough; less is not.
+            // This much memory is enough; less is not.
             load(said.weights).unwrap_or_else(|e| panic!("{what}: {e}"));
             if said.weights > 0 {
                 let error = load(said.weights - 1).err().unwrap_or_else(|| panic!("{what}: less was enough"));
@@ -64,7 +64,7 @@ fn of_folders() {
     for path in &folders {
         assert!(check(path) > 0, "{}", path.display());
     }
-    // Of these nearly all is copied, and so in memory twice where it is packed or read.
+    // Nearly all of these are copied, so they are in memory twice where the model is packed or read.
     for name in ["gpt2-untied", "llama-moe-4-2"] {
         let path = fixture(&format!("hf/{name}"));
         let options = LoadOptions { pack: Pack::Never, ..LoadOptions::default() };

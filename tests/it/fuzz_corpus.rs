@@ -1,5 +1,4 @@
-//! What fuzzing found stays found: every file of the corpora in `fuzz/corpus` goes through its target, which is the very
-//! code that is fuzzed.
+//! Every file of the corpora in `fuzz/corpus`, which fuzzing found, goes through its target: the same code that is fuzzed.
 #![cfg(all(feature = "chat", feature = "constraints", feature = "hf", not(target_family = "wasm")))]
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 #![allow(missing_docs, reason = "the targets say what they do at their head")]
@@ -27,7 +26,7 @@ fn every_input_of_the_corpora_is_harmless() {
     }
 }
 
-/// Inputs by chance. `EMBER_FUZZ_INPUTS` says how many for each target; `make fuzz` looks for such that come further.
+/// Random inputs. `EMBER_FUZZ_INPUTS` says how many for each target; `make fuzz` looks for such that come further.
 #[test]
 fn inputs_by_chance_are_harmless() {
     let n: u64 = std::env::var("EMBER_FUZZ_INPUTS").ok().and_then(|n| n.parse().ok()).unwrap_or(300);

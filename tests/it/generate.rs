@@ -134,7 +134,7 @@ fn logprobs_are_those_of_the_contexts_logits() {
     let all = c.tokens(0).expect("a sequence").to_vec();
     let n_prompt = generator.usage().n_prompt;
     let mut fresh = new_context(&model, 1);
-    fresh.decode(Tokens::next(&all[..n_prompt])).expect("room");
+    fresh.decode(Tokens::next(&all[..n_prompt])).expect("free pages");
     for (i, id) in got.ids.iter().enumerate() {
         let logits = fresh.end_logits(0).expect("asked for");
         let sum: f64 = logits.iter().map(|&l| f64::from(l).exp()).sum();
@@ -152,7 +152,7 @@ fn logprobs_are_those_of_the_contexts_logits() {
         let least = got.tops[i][4].1;
         let n_above = logits.iter().filter(|&&l| LogSoftmax::of(logits).logprob(l) > least).count();
         assert!(n_above <= 4, "{n_above} tokens are likelier than the fifth");
-        fresh.decode(Tokens::next(&[*id])).expect("room");
+        fresh.decode(Tokens::next(&[*id])).expect("free pages");
     }
     let (without, _) = push(&mut new_context(&model, 1), PROMPT, &exactly(3));
     assert!(without.logprobs.iter().all(Option::is_none) && without.tops.iter().all(Vec::is_empty));
@@ -177,7 +177,7 @@ fn a_stop_string_ends_the_text_before_it() {
                 let (got, usage) = push(&mut c, PROMPT, &o);
                 let expected = &text[..first + if include_stop { stop.len() } else { 0 }];
                 assert_eq!((got.text.as_str(), got.finish), (expected, Some(FinishReason::StopString)));
-                // The tokens that make it up are all told, and all in the sequence.
+                // All tokens of the stop string are reported, and all are in the sequence.
                 assert_eq!(got.ids, whole.ids[..got.ids.len()]);
                 assert!(String::from_utf8_lossy(&got.bytes).contains(stop));
                 assert_eq!(c.tokens(0).expect("a sequence")[usage.n_prompt..], got.ids);
@@ -187,7 +187,7 @@ fn a_stop_string_ends_the_text_before_it() {
             break;
         }
     }
-    // The beginning of one that does not come is given out in the end.
+    // The beginning of a stop string that does not come is given out at the end.
     let stops = vec![format!("{}X", &text[text.len() - 5..])];
     let (got, _) = push(&mut new_context(&model, 1), PROMPT, &GenerateOptions { stops, ..exactly(24) });
     assert_eq!((&got.text, got.finish), (text, Some(FinishReason::MaxTokens)));
@@ -221,14 +221,14 @@ fn a_reused_prefix_changes_nothing_but_the_work() {
     let (first, usage) = push(&mut c, PROMPT, &reuse);
     assert_eq!(usage.n_reused, 0);
     let n_first = usage.n_prompt;
-    // The conversation goes on behind what was generated.
+    // The conversation goes on after what was generated.
     let longer = format!("{PROMPT}{} The boat", first.text);
     let (second, usage) = push(&mut c, &*longer, &reuse);
     let (fresh, fresh_usage) = push(&mut new_context(&model, 1), &*longer, &exactly(10));
     assert_eq!(second, fresh);
     assert_eq!((usage.n_prompt, fresh_usage.n_reused), (fresh_usage.n_prompt, 0));
     assert!(usage.n_reused >= n_first && usage.n_reused < usage.n_prompt, "{usage:?}");
-    // The same prompt again runs its last token only; a shorter one, and another, forget what does not belong to them.
+    // The same prompt again runs its last token only. A shorter one and another one forget the tokens that do not belong to them.
     let (again, usage) = push(&mut c, &*longer, &reuse);
     assert_eq!((again, usage.n_reused), (fresh, usage.n_prompt - 1));
     for prompt in [PROMPT, "The sea was wild", "Nothing alike"] {
@@ -237,7 +237,7 @@ fn a_reused_prefix_changes_nothing_but_the_work() {
         assert_eq!((got, usage.n_prompt), (fresh, fresh_usage.n_prompt), "{prompt:?}");
         assert_eq!(c.n_past(0), Ok(usage.n_prompt + 10));
     }
-    // What does not fit at all is refused before anything is forgotten.
+    // A prompt that does not fit is refused before anything is forgotten.
     let small = ContextOptions { n_ctx: 16, ..ContextOptions::default() };
     let mut c = context(&model, &small);
     push(&mut c, PROMPT, &exactly(2));
@@ -332,9 +332,9 @@ fn a_sequence_that_others_changed_is_refused() {
     let mut generator = Generator::new(&c, PROMPT, &exactly(9)).expect("a generator");
     generator.next(&mut c, &mut greedy()).expect("an event");
     let mine = c.tokens(0).expect("a sequence").to_vec();
-    c.decode(Tokens { seqs: Some(&[1]), ..Tokens::next(&[400]) }).expect("room");
+    c.decode(Tokens { seqs: Some(&[1]), ..Tokens::next(&[400]) }).expect("free pages");
     generator.next(&mut c, &mut greedy()).expect("another sequence does not matter");
-    c.decode(Tokens::next(&[400])).expect("room");
+    c.decode(Tokens::next(&[400])).expect("free pages");
     let refused = generator.next(&mut c, &mut greedy()).map(|_| ());
     assert!(matches!(&refused, Err(Error::InvalidArgument(m)) if m.contains("sequence 0")), "{refused:?}");
     c.rewind(0, mine.len() + 1).expect("long enough");
@@ -391,7 +391,7 @@ fn a_cancelled_generation_ends_and_the_next_is_as_ever() {
     }
     c.rewind(0, 0).expect("a sequence");
     assert_eq!(push(&mut c, &*long, &exactly(30)).0, expected);
-    // The context's own token does it too.
+    // The context's own token ends it too.
     let token = CancelToken::new();
     token.cancel();
     c.set_cancel_token(Some(token));
@@ -405,11 +405,11 @@ fn scores_are_the_log_softmax_of_each_place() {
     let mut c = new_context(&model, 1);
     let (generated, usage) = push(&mut c, PROMPT, &GenerateOptions { logprobs: true, ..exactly(30) });
     let ids = c.tokens(0).expect("a sequence").to_vec();
-    // What the model generated itself: the same log-probabilities, and greedy.
+    // The model's own text: the same log-probabilities, and greedy.
     let mut c = new_context(&model, 1);
     let scoring = Scoring::of_tokens(&c, &ids, usage.n_prompt, &o).expect("tokens");
     assert_eq!(scoring.n_scored(), 30);
-    let score = scoring.run(&mut c).expect("room");
+    let score = scoring.run(&mut c).expect("free pages");
     assert!(score.is_greedy());
     assert_eq!((score.n_prompt, score.n_reused), (usage.n_prompt, 0));
     let logprobs: Vec<Option<f32>> = score.tokens.iter().map(|t| Some(t.logprob)).collect();
@@ -420,17 +420,18 @@ fn scores_are_the_log_softmax_of_each_place() {
     // Another continuation of the same prompt runs the prompt's last token only, and is less likely.
     let mut other = ids.clone();
     other[usage.n_prompt + 1] = 400;
-    let less = Scoring::of_tokens(&c, &other, usage.n_prompt, &o).expect("tokens").run(&mut c).expect("room");
+    let less =
+        Scoring::of_tokens(&c, &other, usage.n_prompt, &o).expect("tokens").run(&mut c).expect("free pages");
     assert_eq!(less.n_reused, usage.n_prompt - 1);
     assert!(less.sum() < score.sum() && !less.is_greedy() && less.tokens[1].rank > 0);
     assert_eq!(less.tokens[0], score.tokens[0]);
     let fresh = Scoring::of_tokens(&c, &other, usage.n_prompt, &o).expect("tokens");
-    assert_eq!(fresh.run(&mut new_context(&model, 1)).expect("room").tokens, less.tokens);
+    assert_eq!(fresh.run(&mut new_context(&model, 1)).expect("free pages").tokens, less.tokens);
 
     // As text: what is tokenized together is what counts.
     let tokenizer = model.tokenizer().expect("a tokenizer");
     let scoring = Scoring::of_text(&c, PROMPT, " was bright", &o).expect("text");
-    let score = scoring.run(&mut c).expect("room");
+    let score = scoring.run(&mut c).expect("free pages");
     let whole = tokenizer.encode(&format!("{PROMPT} was bright"), true, false).expect("tokens");
     let scored: Vec<u32> = score.tokens.iter().map(|t| t.id).collect();
     assert_eq!(scored, whole[score.n_prompt..]);
@@ -460,7 +461,12 @@ fn what_cannot_be_scored_is_refused() {
     );
     assert_eq!(c.tokens(0), Ok(&kept[..]));
     assert_eq!(
-        Scoring::of_tokens(&c, &[5; 17], 4, &o).expect("tokens").run(&mut c).expect("room").tokens.len(),
+        Scoring::of_tokens(&c, &[5; 17], 4, &o)
+            .expect("tokens")
+            .run(&mut c)
+            .expect("free pages")
+            .tokens
+            .len(),
         13
     );
     let token = CancelToken::new();

@@ -1,4 +1,4 @@
-//! Why generations end where several reasons come together, and what they leave behind.
+//! Why generations end where several reasons come together, and the state after them.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use crate::common;
@@ -77,7 +77,7 @@ fn what_comes_after_the_last_token_is_no_reason() {
         c.rewind(0, 0).unwrap();
         let (texts, usage) = run(&mut c, PROMPT, &late, wait);
         assert_eq!((usage.finish, texts.len()), (Some(reason), 4));
-        assert_eq!(c.n_past(0), Ok(n_prompt + 4), "the sequence holds what was told");
+        assert_eq!(c.n_past(0), Ok(n_prompt + 4), "the sequence holds what was reported");
         c.rewind(0, 0).unwrap();
         let (texts, usage) = run(&mut c, PROMPT, &cancelled, |n| {
             if n == 4 {
@@ -115,9 +115,10 @@ fn after_a_time_limit_the_text_goes_on_where_it_ended() {
     assert_eq!([first, rest].concat(), whole);
 }
 
-/// The last token needs a page that there is not: to an engine, whose sequences are nobody's, all that was asked for is there.
+/// The last token needs a page, and none is free. The request still ends with all its tokens, since nobody continues an engine's
+/// sequence.
 #[test]
-fn a_full_cache_behind_the_last_token_ends_no_request() {
+fn a_full_cache_after_the_last_token_ends_no_request() {
     let model = load(&bundled_model());
     let page = context(&model, &ContextOptions { n_ctx: PAGE_LEN, ..one_thread() }).memory().0;
     let small = ContextOptions { kv_limit: Some(page), ..one_thread() };
@@ -132,15 +133,15 @@ fn a_full_cache_behind_the_last_token_ends_no_request() {
     let request = engine.submit(Prompt::Tokens(&ids), &exactly(1), greedy(), Sink::Pull).unwrap();
     while engine.step(Duration::ZERO).unwrap() {}
     assert_eq!(request.usage().expect("this process").finish, Some(FinishReason::MaxTokens));
-    // Whose text is not complete ends for room as ever.
+    // A generation whose text is not complete ends with a full context as ever.
     let request = engine.submit(Prompt::Tokens(&ids), &exactly(2), greedy(), Sink::Pull).unwrap();
     while engine.step(Duration::ZERO).unwrap() {}
     assert_eq!(request.usage().expect("this process").finish, Some(FinishReason::ContextFull));
 }
 
-/// A choice that failed can be tried again, whatever was run in between.
+/// A choice that failed can be tried again, whatever ran in between.
 #[test]
-fn a_failed_choice_is_tried_again_behind_other_work() {
+fn a_failed_choice_is_tried_again_after_other_work() {
     let model = load(&bundled_model());
     let mut c = context(&model, &ContextOptions { n_seq: 2, ..one_thread() });
     let (whole, _) = run(&mut c, PROMPT, &exactly(4), |_| {});

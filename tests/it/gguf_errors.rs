@@ -1,4 +1,4 @@
-//! Whatever is wrong with a GGUF file has a sentence that begins with the file's name and names the culprit.
+//! Every error of a GGUF file is a sentence that begins with the file's name and names the culprit.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::path::Path;
@@ -45,7 +45,7 @@ impl Raw {
         self.0.resize(self.0.len().next_multiple_of(32) + n, 0);
         self
     }
-    /// The error this file ends in; its sentence begins with the file's name, which is taken off.
+    /// The error of this file. Its sentence begins with the file's name, which is taken off.
     #[track_caller]
     fn refused(&self, status: ember_status, sentence: &str) {
         assert_error(Gguf::from_bytes(&self.0, "bad.gguf"), "bad.gguf: ", status, sentence);

@@ -1,4 +1,4 @@
-//! Models of several GGUF files: any of them opens the whole, and whatever is wrong among them has a sentence.
+//! Models of several GGUF files: each of them opens the whole model, and every error among them has a sentence.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use crate::common;

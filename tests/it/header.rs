@@ -106,8 +106,5 @@ fn what_cannot_be_ordered_is_refused_by_name() {
     let e = refusal(WRITTEN, &both.replace("thing();", "thing(); /* */"));
     assert!(e.starts_with("the example of section things has a line"), "{e}");
     let e = refusal(&WRITTEN.replace("/**\n * Makes an event.\n */\n", ""), &both);
-    assert!(
-        e.starts_with("a declaration behind ember_thing_do has no comment: void ember_event_make"),
-        "{e}"
-    );
+    assert!(e.starts_with("a declaration after ember_thing_do has no comment: void ember_event_make"), "{e}");
 }

@@ -1,5 +1,5 @@
-//! What does not fit in a Hugging Face folder is called as it is called there: tensors by their names and shapes in the
-//! safetensors files, keys by those of `config.json`. Each case changes a sound folder.
+//! Errors of Hugging Face folders use the folder's names: tensors by their names and shapes in the safetensors files, keys by
+//! those of `config.json`. Each case changes a sound folder.
 #![cfg(feature = "hf")]
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
@@ -285,7 +285,7 @@ fn every_key_has_a_name() {
         let implied = |key: &str| {
             [".attention.causal", ".pooling_type", ".expert_gating_func"].iter().any(|end| key.ends_with(end))
         };
-        // The classes of these models have such numbers, and no fields for them.
+        // The classes of these models have these numbers as constants, without fields.
         let of_class = |key: &str| match key {
             "bert.attention.layer_norm_epsilon" => path.ends_with("distilbert"),
             "t5encoder.context_length" | "hunyuan-moe.expert_shared_count" => true,
@@ -311,7 +311,7 @@ fn vocabularies() {
     assert_eq!(Folder::of("llama-yarn").set("vocab_size", json!(n - 1)).open(&LoadOptions::default()), None);
 }
 
-/// What the host has set goes by the name that the host used.
+/// Options of the host have the name that the host used.
 #[test]
 fn keys_of_the_host() {
     let options = LoadOptions {
@@ -322,7 +322,7 @@ fn keys_of_the_host() {
     assert_eq!(sentence.as_deref(), Some("the key \"llama.context_length\" is 0, expected 1 to 16777216"));
 }
 
-/// What would not load is neither called supported nor measured.
+/// A file that does not load is neither called supported nor measured.
 #[test]
 fn small_files_beside_the_tokenizer_are_looked_at_without_loading() {
     use ember::context::{ContextOptions, estimate};
@@ -377,7 +377,7 @@ fn small_files_beside_the_tokenizer_are_looked_at_without_loading() {
     assert_eq!(llama.open(&options.0), None);
 }
 
-/// Llama 3.1's factors are those of the elements that are turned, as transformers has it: `dim = head_dim *
+/// Llama 3.1's factors are those of the elements that are rotated, as transformers has it: `dim = head_dim *
 /// partial_rotary_factor`.
 #[test]
 fn factors_of_heads_that_are_turned_in_part() {

@@ -255,14 +255,14 @@ enum Outcome {
 /// Whether Ember may load a case on which `transformers` fails.
 fn lenient(bench: &Bench<'_>, case: &Value, rows: &[f32], base: &[f32]) -> bool {
     let set = &case["set"];
-    // A null is as good as an absent key.
+    // A null means the same as an absent key.
     let stripped = without_nulls(set);
     let mut remove = case["remove"].as_array().unwrap().clone();
     let gone = set.as_object().unwrap().keys().filter(|key| stripped.get(*key).is_none());
     remove.extend(gone.map(|key| Value::from(key.as_str())));
     let as_absent = stripped != *set
         && bench.run(&stripped, &remove.into(), case.get("tensors")).is_ok_and(|absent| near(rows, &absent));
-    // A field on which no result depends is not looked at, whatever its class expects there.
+    // A field without an effect on any result may have a value of any type, whatever its class expects.
     let field = &case["field"];
     let of_field = bench.driven.cases.iter().filter(|other| other["field"] == *field);
     let unread = of_field.filter(|other| other["expect"].is_u64()).count() == 0 && near(rows, base);
@@ -275,7 +275,7 @@ fn lenient(bench: &Bench<'_>, case: &Value, rows: &[f32], base: &[f32]) -> bool 
 /// The field of cases that change several.
 const SEVERAL: &str = "several";
 
-/// Fields that have their effect elsewhere than in the numbers.
+/// Fields that change no numbers, but something else.
 const ELSEWHERE: &[(&str, &str)] = &[("eos_token_id", "honoured: a generation ends with it")];
 
 /// What Ember does about a field with these outcomes, each with whether the result differs from the unchanged folder's.

@@ -422,10 +422,10 @@ fn joint_experts_lie_either_way() {
         let data = &mut bytes[8 + n + place[0] as usize..8 + n + place[1] as usize];
         let (n_in, n_out) = (n_in as usize, n_out as usize);
         for expert in data.chunks_exact_mut(4 * n_in * n_out) {
-            let turned: Vec<u8> = (0..n_out * n_in)
+            let transposed: Vec<u8> = (0..n_out * n_in)
                 .flat_map(|i| expert[4 * (i % n_in * n_out + i / n_in)..][..4].to_vec())
                 .collect();
-            expert.copy_from_slice(&turned);
+            expert.copy_from_slice(&transposed);
         }
         entry["shape"].as_array_mut().unwrap().swap(1, 2);
         n_turned += 1;

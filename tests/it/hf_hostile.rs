@@ -1,5 +1,5 @@
-//! Whatever is wrong with a Hugging Face folder has a sentence that begins with the folder's path and names the file,
-//! the key or the tensor; nothing panics.
+//! Every error of a Hugging Face folder is a sentence that begins with the folder's path and names the file, the key or the
+//! tensor; nothing panics.
 #![cfg(feature = "hf")]
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
@@ -38,7 +38,7 @@ fn safetensors(header: &str, n_data: usize) -> Vec<u8> {
     bytes
 }
 
-/// The header of F32 tensors one behind the other, and the bytes they take.
+/// The header of F32 tensors one after another, and the bytes they take.
 fn header(tensors: &[(&str, &[usize])]) -> (String, usize) {
     let mut at = 0;
     let mut entries = vec!["\"__metadata__\":{\"format\":\"pt\"}".to_owned()];
@@ -73,7 +73,7 @@ fn refused(folder: &TempFolder, status: ember_status, sentence: &str) {
     assert_eq!(e.status(), status);
 }
 
-/// The name that the JSON library gives such a meaning is one as any other.
+/// A name that the JSON library uses itself is an ordinary name.
 #[test]
 fn a_text_in_the_config_is_not_read_as_json() {
     let folder = folder("raw-value");
@@ -380,7 +380,7 @@ fn wrong_headers_are_named() {
         EMBER_E_UNSUPPORTED,
         "the tensor \"model.embed_tokens.weight\" is of type I32, which is not supported; supported are: F32, F16, BF16",
     );
-    // The same name twice: whichever is taken, the other one's bytes are unaccounted for.
+    // The same name twice: the bytes of one of them are unaccounted for.
     let twice = good.replacen("model.norm.weight", "model.embed_tokens.weight", 1);
     folder.write("model.safetensors", safetensors(&twice, n_data));
     let e = hf::open(&folder.0, true).unwrap_err();

@@ -78,9 +78,9 @@ fn folders_give_the_reference_vectors_or_a_refusal_that_names_the_culprit() {
         let mut results = Vec::new();
         let mut rest = &numbers[..];
         for n in widths {
-            let (rows, behind) = rest.split_at(n);
+            let (rows, tail) = rest.split_at(n);
             results.push(rows);
-            rest = behind;
+            rest = tail;
         }
         assert!(rest.is_empty());
         for case in family["cases"].as_array().unwrap() {

@@ -1,4 +1,4 @@
-//! The tokenizer of a Hugging Face folder is the model's: found, held to the model's vocabulary, and told which tokens
+//! The tokenizer of a Hugging Face folder is the model's: found, checked against the model's vocabulary, and given the tokens that
 //! end a generation.
 #![cfg(feature = "hf")]
 

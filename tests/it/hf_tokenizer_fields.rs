@@ -115,7 +115,7 @@ fn fields_give_the_reference_tokens_or_a_refusal_that_names_them() {
                     }
                 }
                 (None, Err(_)) => total[2] += 1,
-                // A null is as good as an absent key, an object is a token, and a field without effect may have any value.
+                // A null means the same as an absent key, an object is a token, and a field without effect may have any value.
                 (None, Ok(found)) => {
                     let may = |value: &Value| value.is_null() || value.is_object();
                     let may = case["set"].as_object().unwrap().values().any(may)

@@ -1,4 +1,4 @@
-//! Caches that keep prefixes give their pages up wherever a sequence needs them, and states tell what their keys depend on.
+//! Caches that keep prefixes give up their pages wherever a sequence needs them, and states say what their keys depend on.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use crate::common;
@@ -88,7 +88,7 @@ fn state_of(c: &Context, whole: bool, sequences: Sequences<'_>) -> Vec<u8> {
     state
 }
 
-/// States that somebody made, whose pages stand where no sequence has them: pages would be counted as free that are not.
+/// Forged states, whose pages stand where no sequence has them. The cache would count pages as free that are in use.
 #[test]
 fn pages_of_a_state_stand_at_one_place() {
     let model = load(&fixture("models/llama-tied-f16.gguf"));
@@ -130,7 +130,7 @@ fn pages_of_a_state_stand_at_one_place() {
                     assert_eq!(context.tokens(seq).unwrap(), *ids);
                 }
                 context.rewind(0, 0).unwrap();
-                // The other sequence's room is all that is not there.
+                // Only the pages of the other sequence are missing.
                 let fresh = vec![7; 128];
                 context.decode(Tokens::next(&fresh)).unwrap();
                 context.rewind(1, 0).unwrap();
@@ -141,7 +141,7 @@ fn pages_of_a_state_stand_at_one_place() {
     }
 }
 
-/// A state of one sequence says what that one goes on with, and nothing of others.
+/// A state of one sequence has the tokens of that sequence, and nothing of others.
 #[test]
 fn no_other_sequence_begins_with_pages_of_a_state() {
     let model = load(&fixture("models/llama-tied-f16.gguf"));
@@ -207,7 +207,7 @@ fn a_state_holds_no_page_that_it_has_not() {
         first.chunks(16).for_each(|ids| decode(&mut c, 1, ids).unwrap());
         c.rewind(1, 0).unwrap();
         c.load_state(Some(0), &state).unwrap();
-        // The two pages that are left are for others, whatever was kept.
+        // The two pages left are for other sequences, whatever was kept.
         let other: Vec<u32> = (0..48).map(|i| i * 11 % 60 + 2).collect();
         decode(&mut c, 2, &other).unwrap();
         c.rewind(2, 20).unwrap();
@@ -221,7 +221,7 @@ fn a_state_holds_no_page_that_it_has_not() {
     }
 }
 
-/// LongRoPE rotates keys otherwise in long contexts, where those of short ones would be wrong.
+/// LongRoPE rotates keys differently in long contexts, so keys of short ones would be wrong there.
 #[test]
 fn a_state_does_not_go_from_a_short_context_into_a_long_one() {
     let model = load(&fixture("models/phi3-longrope-short.gguf"));

@@ -1,4 +1,4 @@
-//! What long contexts take where layers with a window stand beside layers that see everything: the KV caches of models whose
+//! The memory of long contexts where layers with a window stand beside layers that see everything: the KV caches of models whose
 //! layers have the keys, values and windows of real ones, and narrow weights.
 //! `cargo test --test it -- --nocapture kv_memory::` prints the table of docs/guides/memory.md.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
@@ -93,7 +93,7 @@ fn stretched(shape: &Shape) -> Arc<LoadedModel> {
 }
 
 impl Parts {
-    /// All that these models have beside their layers is F32.
+    /// All other tensors of these models are F32.
     fn check(self, ty: TensorType) -> Parts {
         assert_eq!(ty, TensorType::F32);
         self

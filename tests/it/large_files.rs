@@ -1,5 +1,5 @@
-//! Files of more than 4 GiB: a tensor beyond that is read at its place, mapped and not, and a model may lie behind so many bytes of a file.
-//! The files are mostly a hole, which takes no room on the disk; so they are made where systems have such.
+//! Files of more than 4 GiB: a tensor beyond that is read at its place, mapped and not, and a model may lie after so many bytes of a file.
+//! The files are mostly a hole, which takes no space on the disk; so the tests make them on systems that have holes.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
@@ -22,7 +22,7 @@ use ember::model::{LoadOptions, LoadedModel, Pack};
 const HOLE: u64 = (4 << 30) + 4096;
 const NAME: &str = "llama-tied-f32";
 
-/// The model, whose last tensor comes behind a hole.
+/// The model, whose last tensor comes after a hole.
 fn with_hole(folder: &TempFolder) -> PathBuf {
     let mut bytes = std::fs::read(fixture(&format!("models/{NAME}.gguf"))).unwrap();
     let whole = Gguf::from_bytes(&bytes, NAME).unwrap();
@@ -41,10 +41,10 @@ fn with_hole(folder: &TempFolder) -> PathBuf {
     path
 }
 
-/// The model behind a hole.
-fn behind_hole(folder: &TempFolder) -> PathBuf {
+/// The model after a hole.
+fn after_hole(folder: &TempFolder) -> PathBuf {
     let bytes = std::fs::read(fixture(&format!("models/{NAME}.gguf"))).unwrap();
-    let path = folder.0.join("behind.bin");
+    let path = folder.0.join("after.bin");
     File::create(&path).unwrap().write_all_at(&bytes, HOLE).unwrap();
     path
 }
@@ -69,8 +69,8 @@ fn a_tensor_beyond_4_gib_is_read_at_its_place() {
         assert!(last.offset as u64 > HOLE && model.gguf().file_size() > HOLE);
         // Read, and not through the mapping.
         let range = last.offset..last.offset + last.n_bytes;
-        let mut room = vec![0; last.n_bytes];
-        let read = model.gguf().file_of(last).read_at(range, &mut room).unwrap();
+        let mut buffer = vec![0; last.n_bytes];
+        let read = model.gguf().file_of(last).read_at(range, &mut buffer).unwrap();
         assert_eq!(read, model.gguf().tensor_bytes(last));
         assert!(read.iter().any(|&byte| byte != 0));
         check(model);
@@ -80,8 +80,8 @@ fn a_tensor_beyond_4_gib_is_read_at_its_place() {
 #[cfg(target_pointer_width = "64")]
 #[test]
 fn a_model_may_lie_beyond_4_gib_of_a_file() {
-    let folder = TempFolder::new("behind");
-    let path = behind_hole(&folder);
+    let folder = TempFolder::new("after");
+    let path = after_hole(&folder);
     for use_mmap in [true, false] {
         let options = LoadOptions { use_mmap, ..LoadOptions::default() };
         let file = File::open(&path).unwrap();
@@ -114,7 +114,7 @@ fn a_tensor_beyond_4_gib_of_memory_is_read_at_its_place() {
     check(LoadedModel::open(&with_hole(&folder), &options).unwrap());
 }
 
-/// Where addresses have 32 bits such a file is refused by a sentence, and a model behind a hole is not.
+/// Where addresses have 32 bits, such a file is refused with a sentence, and a model after a hole is not.
 #[cfg(not(target_pointer_width = "64"))]
 #[test]
 fn files_beyond_4_gib_are_refused_where_addresses_are_short() {
@@ -125,7 +125,7 @@ fn files_beyond_4_gib_are_refused_where_addresses_are_short() {
         let error = LoadedModel::open(&path, &options).err().unwrap();
         assert!(matches!(error, Error::NoMemory(_)), "{error}");
         assert!(error.message().contains("more than this machine can address"), "{error}");
-        let file = File::open(behind_hole(&folder)).unwrap();
+        let file = File::open(after_hole(&folder)).unwrap();
         check(LoadedModel::of_file(file, "part", (HOLE, None), &options).unwrap());
     }
 }

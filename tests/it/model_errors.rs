@@ -1,4 +1,4 @@
-//! Every way a model file can be wrong has its own sentence: it begins with the file's name and names the culprit.
+//! Every error of a model file has its own sentence, which begins with the file's name and names the culprit.
 
 use crate::common;
 
@@ -304,17 +304,17 @@ fn vocabularies_that_do_not_fit() {
         .refused(EMBER_E_UNSUPPORTED, &["martian"]);
 }
 
-/// What would not load is neither called supported nor measured.
+/// A file that does not load is neither called supported nor measured.
 #[cfg(any(feature = "chat", feature = "hf"))]
 #[test]
-fn tokenizers_that_cannot_be_built_are_told_of_without_loading() {
+fn tokenizers_that_cannot_be_built_are_reported_without_loading() {
     use ember::context::{ContextOptions, estimate};
     use ember::model::inspect;
 
     let path =
-        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("told-{}.gguf", ember::threads::process()));
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("refused-{}.gguf", ember::threads::process()));
     let options = (LoadOptions::default(), ContextOptions { n_ctx: 32, ..ContextOptions::default() });
-    let told = |parts: Parts| {
+    let refusal = |parts: Parts| {
         std::fs::write(&path, parts.bytes()).expect("a file");
         let loaded = LoadedModel::open(&path, &options.0).err();
         assert_eq!(estimate(&path, &options.0, &options.1).err(), loaded);
@@ -327,8 +327,8 @@ fn tokenizers_that_cannot_be_built_are_told_of_without_loading() {
     let bpe = || of("gpt2").key("tokenizer.ggml.pre", "gpt-2");
     let none: [&str; 0] = [];
     let empty = || StringArray::copy(&none).expect("short");
-    assert_eq!(told(bpe().key("tokenizer.ggml.merges", empty())), None);
-    assert_eq!(told(llama()), None);
+    assert_eq!(refusal(bpe().key("tokenizer.ggml.merges", empty())), None);
+    assert_eq!(refusal(llama()), None);
     for (parts, culprit) in [
         (bpe().key("tokenizer.ggml.pre", "nonsense"), "\"nonsense\""),
         (of("plamo9"), "\"plamo9\""),
@@ -342,13 +342,13 @@ fn tokenizers_that_cannot_be_built_are_told_of_without_loading() {
         (of("bert").key("tokenizer.ggml.bos_token_id", "one"), "tokenizer.ggml.bos_token_id"),
         (of("bert").key("tokenizer.chat_template", 1u32), "tokenizer.chat_template"),
     ] {
-        let error = told(parts).unwrap_or_else(|| panic!("it loads: {culprit}"));
+        let error = refusal(parts).unwrap_or_else(|| panic!("it loads: {culprit}"));
         assert!(error.message().contains(culprit), "{error}");
     }
     std::fs::remove_file(&path).expect("it was written");
 }
 
-/// A sentence tells of a text as much as one can read.
+/// A sentence quotes no more of a text than one can read.
 #[test]
 fn long_texts_of_a_file_are_cut_in_sentences() {
     let long = "\u{1}".repeat(1 << 20);

@@ -21,7 +21,7 @@ use ember::quant::{Dot, Format};
 /// Largest relative RMS error where activations stay f32: files in F32, F16, BF16 and the formats whose dot product
 /// dequantizes a row.
 const TOLERANCE_FLOAT: f64 = 1e-4;
-/// The same where F16 and BF16 weights are multiplied as whole numbers of 16 bits, as most instruction sets do with those that are
+/// The same where F16 and BF16 weights are multiplied as 16-bit integers, as most instruction sets do with those that are
 /// packed: several times less than llama.cpp's error, which is 5e-4 to 7e-3 (see below).
 const TOLERANCE_WIDE: f64 = 3e-4;
 /// The same where activations are rounded to 8 bits, as a multiple of llama.cpp's error over many prompts. It is there for

@@ -72,8 +72,8 @@ fn extremes(value: &Value) -> Vec<Value> {
     }
 }
 
-/// Keys that a file may have and Ember does not need; stablelm's tells less than its tensors do, and is wrong in files of
-/// StableLM 3B, whose configuration leaves it out. Those of T5 give the number for their RMS norms under another name, too.
+/// Keys that a file may have and Ember does not need. Stablelm's says less than its tensors do, and is wrong in files of StableLM
+/// 3B, whose configuration leaves it out. T5 files give the number for their RMS norms under another name, too.
 fn is_unused(key: &str) -> bool {
     const UNUSED: [&str; 5] = [
         ".vocab_size",

@@ -1,5 +1,5 @@
-//! What published files of an architecture have or leave out beside what the fixtures do: they load, and give the
-//! numbers of the file that says the same in full.
+//! Keys and tensors that published files of an architecture have or leave out, unlike the fixtures. Such files load, and give the
+//! numbers of a file that has everything.
 
 use crate::common;
 
@@ -120,7 +120,7 @@ fn qwen2moe_without_the_width_of_an_expert() {
     let width = "qwen2moe.feed_forward_length";
     let together = (experts.n_used * experts.n_ff) as u32;
     same(parts().without_key("qwen2moe.expert_feed_forward_length").key(width, together), parts());
-    // The width of a layer without experts matters to nobody: no memory is taken for it.
+    // The width of a layer without experts is not used: no memory is taken for it.
     same(parts().key(width, 1u32 << 24), parts());
 }
 
@@ -180,7 +180,7 @@ fn matrices_with_a_scale() {
     refused(experts, ember_status::EMBER_E_UNSUPPORTED, "blk.0.ffn_up_exps.scale");
 }
 
-/// A block that predicts a further token lies behind the others and counts as one of them.
+/// A block that predicts a further token lies after the others and counts as one of them.
 #[test]
 fn blocks_that_predict_further_tokens() {
     let parts = || Parts::of("qwen35");
@@ -203,7 +203,7 @@ fn blocks_that_predict_further_tokens() {
     }
 }
 
-/// What cannot be the sizes or the layers of delta nets.
+/// Numbers that cannot be the sizes or the layers of delta nets.
 #[test]
 fn delta_nets_that_do_not_fit() {
     use ember_status::{EMBER_E_FORMAT, EMBER_E_UNSUPPORTED};
@@ -308,7 +308,7 @@ fn sections_of_models_that_see() {
     same(Parts::of("qwen3vl").without_key("qwen3vl.n_deepstack_layers"), Parts::of("qwen3vl"));
 }
 
-/// What cannot be the sizes of mixers of Mamba-2, or the kinds of layers.
+/// Numbers that cannot be the sizes of mixers of Mamba-2, or the kinds of layers.
 #[test]
 fn mixers_that_do_not_fit() {
     use ember_status::{EMBER_E_FORMAT, EMBER_E_UNSUPPORTED};
@@ -411,7 +411,7 @@ fn shared_keys_and_per_layer_embeddings_that_do_not_fit() {
     refused(experts().without_tensor("blk.1.ffn_gate_inp.scale"), EMBER_E_FORMAT, "blk.1.ffn_gate_inp.scale");
 }
 
-/// What cannot be the streams, the layers of low rank and the sparse hidden layers of Gemma 3n.
+/// Numbers that cannot be the streams, the layers of low rank and the sparse hidden layers of Gemma 3n.
 #[test]
 fn streams_and_sparse_layers_that_do_not_fit() {
     use ember_status::EMBER_E_FORMAT;
@@ -510,7 +510,7 @@ fn latent_attention_that_does_not_fit() {
     same(lite().without_key(&key("expert_gating_func")), lite());
     different(lite().key(&key("expert_gating_func"), 2u32), lite());
     refused(lite().key(&key("expert_gating_func"), 4u32), EMBER_E_UNSUPPORTED, &key("expert_gating_func"));
-    // One group is as good as none.
+    // One group means the same as none.
     let one = parts().key(&key("expert_group_count"), 1u32);
     different(one, parts());
     // A block that predicts a further token.

@@ -1,5 +1,5 @@
-//! Files of earlier converters: a tensor of each expert, what makes keys and values of latent attention in one tensor, keys in a file of their
-//! own. They give the numbers of newer files, and whatever is wrong with them has a sentence.
+//! Files of earlier converters: a tensor for each expert, keys and values of latent attention in one tensor, keys in a file of
+//! their own. They give the numbers of newer files, and every error of theirs has a sentence.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use crate::common;
@@ -162,7 +162,7 @@ fn the_first_file_may_have_no_tensors() {
     assert!(relative_rms(&logits(&load(&first.unwrap()), &tokens), &numbers) < 1e-5);
 }
 
-/// A file of keys alone is a file, and no model.
+/// A file with keys alone is a valid file, but no model.
 #[test]
 fn a_file_without_tensors_is_no_model() {
     let mut parts = Parts::of(MIXTURE);

@@ -40,7 +40,7 @@ struct Outcome {
 
 impl Outcome {
     /// Follows one recorded continuation of `text`. Every step must be llama.cpp's, or less than `near_tie` below it in
-    /// its own logits. The recorded token goes on, so that every step counts, also those behind a near-tie.
+    /// its own logits. The recorded token goes on, so that every step counts, also those after a near-tie.
     fn follow(&mut self, model: &Arc<LoadedModel>, text: &str, entry: &Value, near_tie: f64) {
         let (prompt, expected) = (ids(&entry["prompt_ids"]), ids(&entry["ids"]));
         let tokenizer = model.tokenizer().expect("a tokenizer");

@@ -1,5 +1,5 @@
-//! Models with recurrent layers: whatever happens to a sequence, it goes on as if its tokens had been run once, one after the
-//! other; and what is run again is what lies behind the nearest snapshot, and no more.
+//! Models with recurrent layers: a sequence always continues as if its tokens had been run once, one after another. A replay runs
+//! the tokens after the nearest snapshot, and no more.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 #![allow(clippy::print_stdout, reason = "the figures are part of what the test shows")]
 
@@ -32,7 +32,7 @@ const MODELS: [&str; 11] = [
     "mamba2",
     "rwkv7",
 ];
-/// Of the one that has the fewest.
+/// The smallest vocabulary among them.
 const N_VOCAB: u32 = 89;
 
 /// A small generator, the same everywhere.
@@ -61,7 +61,7 @@ fn decode(context: &mut Context, seq: u32, ids: &[u32]) -> Vec<u32> {
     bits(context.end_logits(seq).unwrap())
 }
 
-/// What the model gives behind a text, run from its beginning in one call.
+/// What the model gives after a text, run from its beginning in one call.
 struct Truth {
     model: Arc<LoadedModel>,
     known: HashMap<Vec<u32>, Vec<u32>>,
@@ -124,7 +124,7 @@ fn several_sequences_of_one_call_do_not_disturb_each_other() {
     }
 }
 
-/// What a context gave behind texts.
+/// What a context gave after texts.
 #[derive(Default)]
 struct Claims(Vec<(Vec<u32>, Vec<u32>, String)>);
 
@@ -133,12 +133,12 @@ impl Claims {
         self.0.push((ids.to_vec(), logits, what));
     }
 
-    /// Holds them to a context that knows nothing, which runs each text that is the beginning of no other one in one call.
+    /// Compares the results with those of a fresh context, which runs each text that begins no other one in one call.
     fn check(mut self, model: &Arc<LoadedModel>) {
         self.0.sort();
         let mut context = Context::new(model, &ContextOptions { n_batch: 256, ..options(1) }).unwrap();
         let mut longest: &[u32] = &[];
-        // Behind a text come all that begin with it.
+        // After a text come all that begin with it.
         for (ids, logits, what) in self.0.iter().rev() {
             if !longest.starts_with(ids) {
                 longest = ids;
@@ -161,7 +161,7 @@ fn half_the_pages(model: &Arc<LoadedModel>) -> Option<u64> {
     (more_bytes - bytes).checked_div(more_pages - n_pages).map(|page| page * n_pages / 2)
 }
 
-/// Whether a step was made; one for which the cache has too little room changes nothing.
+/// Whether a step was made. A step for which the cache has too few free pages changes nothing.
 fn made(outcome: Result<(), Error>, kv_limit: Option<u64>, what: &str) -> bool {
     match outcome {
         Ok(()) => true,
@@ -227,7 +227,7 @@ fn history(model: &Arc<LoadedModel>, kv_limit: Option<u64>, seed: u64, n_steps: 
                 }
             }
             5 if texts[seq].len() < 130 => {
-                // Guesses, of which some come true.
+                // Draft tokens, of which some are accepted.
                 let ids = random.tokens(8);
                 let outcome = context.decode_ahead(seq as u32, ids[0], &ids[1..], None);
                 if made(outcome, options.kv_limit, &what) {
@@ -245,11 +245,11 @@ fn history(model: &Arc<LoadedModel>, kv_limit: Option<u64>, seed: u64, n_steps: 
                     if made(context.decode(tokens), options.kv_limit, &what) {
                         texts[seq].push(next);
                         let logits = bits(context.end_logits(seq as u32).unwrap());
-                        claims.add(&texts[seq], logits, format!("{what}: behind guesses"));
+                        claims.add(&texts[seq], logits, format!("{what}: after drafts"));
                         assert_eq!(
                             context.timings().n_replay,
                             replayed,
-                            "{what}: a refused guess costs nothing"
+                            "{what}: a refused draft costs nothing"
                         );
                     }
                 }
@@ -288,9 +288,9 @@ fn random_histories_give_what_a_run_from_the_beginning_gives() {
     }
 }
 
-/// Tokens that lay ready and did not come make room for the next ones.
+/// Tokens that lay ready and were not chosen free their places for the next ones.
 #[test]
-fn every_step_can_guess_as_many_tokens_as_there_are_snapshots() {
+fn every_step_can_draft_as_many_tokens_as_there_are_snapshots() {
     let model = load_fixture("lfm2");
     let mut context = Context::new(&model, &ContextOptions { n_snapshots: Some(4), ..options(1) }).unwrap();
     decode(&mut context, 0, &[1, 2, 3]);
@@ -298,14 +298,14 @@ fn every_step_can_guess_as_many_tokens_as_there_are_snapshots() {
         context.decode_ahead(0, 5, &[6, 7, 8, 9, 10, 11], None).unwrap();
         let n_taken = [6, 7, 8, 9, 10].iter().take_while(|&&id| context.advance(0, id)).count();
         assert_eq!(n_taken, 4, "step {step}");
-        // Another one comes than was guessed.
+        // The next token is not the draft.
         context.decode_ahead(0, 20, &[21, 22, 23], None).unwrap();
     }
     assert_eq!(context.timings().n_replay, 0);
 }
 
 #[test]
-fn a_second_turn_costs_its_own_tokens_and_a_changed_one_what_lies_behind_the_snapshot() {
+fn a_second_turn_costs_its_own_tokens_and_a_changed_one_those_after_the_snapshot() {
     let model = load_fixture("lfm2");
     let mut context = Context::new(&model, &options(1)).unwrap();
     let ids: Vec<u32> = (0..200).map(|i| i * 31 % N_VOCAB).collect();
@@ -360,7 +360,7 @@ fn a_loaded_state_can_be_rewound_without_running_all_again() {
                 other.rewind(0, n).unwrap();
                 let logits = decode(&mut other, 0, &[3]);
                 assert!(logits == truth.of(&[&ids[..n], &[3]].concat()), "{name}, {n}");
-                // Where there is room for few snapshots the last ones stay.
+                // Where few snapshots fit, the last ones stay.
                 match n_snapshots {
                     None => assert_eq!(other.timings().n_replay, n_replay, "{name}, {n}"),
                     Some(_) => assert!(other.timings().n_replay >= n_replay, "{name}, {n}"),
@@ -412,7 +412,7 @@ fn damaged_snapshots_are_refused_and_change_nothing() {
         assert!(matches!(e, Error::Format(_)) && e.to_string().contains("the state is damaged"), "{e}");
         e.to_string()
     };
-    // Too many, too few, of no token, twice, in another order, behind the end.
+    // Too many, too few, of no token, twice, in another order, after the end.
     for (i, number) in [(0, 6), (0, 4), (0, u32::MAX), (1, 0), (2, 32), (3, 200), (5, 121), (5, u32::MAX)] {
         refused(i, number);
     }
@@ -456,9 +456,9 @@ fn texts_longer_than_a_micro_batch_are_embedded_as_a_whole() {
     }
 }
 
-/// Greedy answers to several prompts, without guesses and with those from the text itself.
+/// Greedy answers to several prompts, without drafts and with those from the text itself.
 #[test]
-fn generations_give_the_same_with_guesses() {
+fn generations_give_the_same_with_drafts() {
     let model = load_fixture("lfm2");
     let prompts: Vec<Vec<u32>> = (3..7).map(|n| (0..n * 9).map(|i| i * n % 11).collect()).collect();
     let sampler = || {
@@ -485,8 +485,8 @@ fn generations_give_the_same_with_guesses() {
         (prompts.iter().map(answer).collect::<Vec<_>>(), usage.n_accepted, context.timings().n_replay)
     };
     let (plain, _, _) = run(None);
-    let (guessed, n_accepted, n_replay) = run(Some(Lookup { n_draft: 5, ngram: 1 }));
-    assert_eq!(plain, guessed);
-    assert!(n_accepted > 0, "some guesses come true");
+    let (drafted, n_accepted, n_replay) = run(Some(Lookup { n_draft: 5, ngram: 1 }));
+    assert_eq!(plain, drafted);
+    assert!(n_accepted > 0, "some drafts are accepted");
     assert_eq!(n_replay, 0, "and those that do not cost nothing");
 }

@@ -1,4 +1,5 @@
-//! Replies whose calls are broken or cut off, in each form: text comes back, with a reason, and what follows is read on.
+//! Replies whose calls are broken or cut off, in each form: the text comes back with a reason, and the rest of the reply is
+//! parsed.
 #![cfg(feature = "chat")]
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
@@ -7,7 +8,7 @@ use ember::chat::reply::{End, Event, ReplyFormat, ReplyOptions, ReplyParser, Too
 const TOOLS: &str = r#"[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":
 {"a":{"type":"string"},"n":{"type":"integer"}}}}},{"type":"function","function":{"name":"g"}}]"#;
 
-/// A template that has this text and writes nothing of it.
+/// A template that has this text but writes none of it.
 fn format(marks: &str) -> ReplyFormat {
     let source = format!("{{% if false %}}{{% raw %}}{marks}{{% endraw %}}{{% endif %}}");
     ReplyFormat::of_template(&source).unwrap()
@@ -87,7 +88,7 @@ const FORMS: [(&str, &str, &str, &str, &str, &str); 20] = [
         "<|tool_call>call:",
         "<|tool_call>call:f{a:<|\"|>x<|\"|>}<tool_call|>",
         "<|tool_call>call:f{n:<|\"|>}<|\"|>x}",
-        "stands behind",
+        "follows",
         "<tool_call|>",
     ),
     (
@@ -227,7 +228,7 @@ fn a_broken_call_is_text_and_a_reason_and_the_next_one_is_read() {
             let got = shown(&format, options(), &both, End::Stop);
             assert!(got.ends_with("\nand[f{\"a\": \"x\"}]"), "{name}: {got}");
         }
-        // A tool that nobody offered.
+        // A tool that was not given.
         let got = shown(
             &format,
             options(),
@@ -254,7 +255,7 @@ fn a_call_that_is_cut_off_is_broken_unless_only_its_end_is_missing() {
                 continue;
             }
             assert!(!got.contains("[f{"), "{name}: {:?} gives {got}", &good[..at]);
-            // The text is there again, in a broken call or as it is.
+            // The text is there again, in a broken call or as text.
             let is_header = name == "harmony" && !good[..at].contains("to=");
             let text = text_of(&format, &good[..at]);
             assert!(
@@ -378,7 +379,7 @@ fn ids_are_the_formats_own_or_made() {
 
 #[test]
 fn long_replies_take_linear_work() {
-    // With work for each pair of characters these would take minutes.
+    // If each pair of characters needed work, these would take minutes.
     for (marks, unit) in [
         ("<tool_call>", "<tool_cal"),
         ("<tool_call>", " "),

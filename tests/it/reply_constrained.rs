@@ -1,5 +1,5 @@
-//! Calls held to the schemas of their tools: whatever is drawn under the grammar of a form is read back as calls whose arguments validate,
-//! and what templates write is let through.
+//! Calls under the schemas of their tools: every text drawn under the grammar of a form parses as calls whose arguments validate,
+//! and the grammar allows what templates write.
 #![cfg(all(feature = "chat", feature = "constraints"))]
 #![allow(
     clippy::unwrap_used,
@@ -250,7 +250,7 @@ fn draw(run: &mut Run, tokenizer: &Tokenizer, triggers: &[String], is_free: bool
             queue.reverse();
             continue;
         } else {
-            // Where a reply may begin with a text as with a mark, marks are rare among all bytes.
+            // Marks are rare among all bytes where a reply may begin with a text or with a mark.
             let wants_mark =
                 is_free && triggers.is_empty() && text.is_empty() && random.random_range(0..4) > 0;
             // A header names a recipient seldom: half of those that may do it here.
@@ -266,7 +266,7 @@ fn draw(run: &mut Run, tokenizer: &Tokenizer, triggers: &[String], is_free: bool
                             40
                         }
                     }
-                    // In free text nothing begins that is none of the triggers.
+                    // In free text only triggers begin a constraint.
                     _ if is_waiting => u32::from(bytes.len() == 1 && bytes[0].is_ascii_alphanumeric()),
                     [b' ' | b't'] if names => 2000,
                     [byte] if waits => u32::from(byte.is_ascii_alphanumeric()),
@@ -297,7 +297,7 @@ fn draw(run: &mut Run, tokenizer: &Tokenizer, triggers: &[String], is_free: bool
     panic!("a text does not end: {:?}", String::from_utf8_lossy(&text[text.len().saturating_sub(300)..]));
 }
 
-/// What a schema says of a value, as far as the tools above have it: why it does not fit.
+/// Why a value does not fit a schema, as far as the tools above use schemas.
 fn check(value: &Value, schema: &Value, root: &Value) -> std::result::Result<(), String> {
     let fail = |what: &str| Err(format!("{value} does not fit {what} of {schema}"));
     if let Some(target) = schema["$ref"].as_str() {
@@ -376,7 +376,7 @@ fn check(value: &Value, schema: &Value, root: &Value) -> std::result::Result<(),
     Ok(())
 }
 
-/// Reads a reply back. Every call has to be whole and to validate. Gives how many there are.
+/// Parses a reply. Every call has to be complete and to validate. Returns the number of calls.
 fn read_back(
     format: &ReplyFormat,
     tools: &Tools,
@@ -439,7 +439,7 @@ fn draw_all(only: Option<&str>, n_seeds: u64) -> String {
                     };
                     let constraint = constraint(&grammar, &vocabulary, is_free);
                     let (mut n_calls, mut n_empty, mut most) = (0, 0, 0);
-                    // A reply that is held to the grammar from its first letter seldom comes to a call by chance.
+                    // A reply that is held to the grammar from its first letter seldom comes to a call at random.
                     let is_rare = is_free && grammar.triggers.is_empty();
                     for seed in 0..if is_rare { n_seeds.max(150) } else { n_seeds } {
                         let mut run = constraint.start();
@@ -473,9 +473,9 @@ fn whatever_is_drawn_is_read_back_as_calls_that_validate() {
     }
 }
 
-/// A reply that begins inside a thought: where a call has to be made it comes behind the thought, which no end of the text cuts short.
+/// A reply that begins inside a thought: where a call has to be made it comes after the thought, which no end of the text cuts short.
 #[test]
-fn what_is_drawn_behind_a_thought_is_a_call() {
+fn a_call_is_drawn_after_a_thought() {
     let tools = Tools::parse(TOOLS).unwrap();
     let only = std::env::var("EMBER_FORM").ok();
     let n_seeds = std::env::var("EMBER_SEEDS").map_or(2, |n| n.parse().unwrap());
@@ -503,7 +503,7 @@ fn what_is_drawn_behind_a_thought_is_a_call() {
     }
 }
 
-/// What templates write is let through by the grammars of their tools, token by token; with a tokenizer of bytes, whose marks are plain text.
+/// The grammars of tools allow what templates write, token by token; with a tokenizer of bytes, whose marks are plain text.
 #[test]
 fn what_templates_write_is_let_through() {
     let known: Value = common::read_json(&common::fixture("reply/messages.json"));
@@ -579,7 +579,7 @@ fn what_templates_write_is_let_through() {
                 });
                 n += 1;
                 *forms.entry(form).or_default() += 1;
-                // Behind the calls that had to be made a reply ends.
+                // After the calls that had to be made a reply ends.
                 let fits = fits || !is_free && run.progress() == ember::constrain::Progress::Complete;
                 let is_whole = !fits || run.progress() != ember::constrain::Progress::Unfinished;
                 if !fits || !is_whole {
@@ -597,7 +597,7 @@ fn what_templates_write_is_let_through() {
     assert!(only.is_some() || n > 1000, "{n}");
 }
 
-/// What templates write and a form's grammar does not have: the form, and the case.
+/// Calls that templates write and a form's grammar does not have: the form, and the case.
 const CANNOT: &[(&str, &str)] = &[
     // Strings in quotation marks with escapes: the template writes none.
     ("lfm-2", "quotes"),

@@ -1,5 +1,5 @@
-//! Replies written by the templates of many models, read back: every call, thought and text is there again, however the
-//! reply is cut into pieces.
+//! Replies written by the templates of many models, parsed: every call, thought and text comes back, however the reply is cut
+//! into chunks.
 #![allow(clippy::print_stdout, reason = "the figures are part of what the test shows")]
 #![cfg(feature = "chat")]
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
@@ -97,11 +97,11 @@ const FORMS: &[(&str, &[&str])] = &[
     ("solar", &["upstage-Solar-Open-100B"]),
 ];
 
-/// What a form cannot write down: the form, and the case.
+/// Calls that a form cannot write down: the form, and the case.
 const CANNOT: &[(&str, &str)] = &[
     // Strings in quotation marks without escapes: a backslash that belongs to one looks like an escape.
     ("lfm-2", "quotes"),
-    // What is said before a call goes into the channel of thoughts.
+    // Text before a call goes into the channel of thoughts.
     ("harmony", "text_call"),
     ("harmony", "three_calls"),
     // The template writes the first of several calls alone.
@@ -112,12 +112,12 @@ const CANNOT: &[(&str, &str)] = &[
     ("minimax-m3", "numbers_in_strings"),
 ];
 
-/// What llama.cpp reads otherwise: the template, the cases, and why.
+/// Replies that llama.cpp parses differently: the template, the cases, and why.
 const OTHERWISE: &[(&str, &[&str], &str)] = &[
     (
         "meetkai-functionary-medium-v3.2",
         &["text_call", "thought_text_call", "three_calls"],
-        "it reads no call behind a text",
+        "it reads no call after a text",
     ),
     ("LFM2.5-8B-A1B", &["lines"], "it leaves line breaks in JSON as they are"),
     ("NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", &["values", "false"], "it reads no calls with True and False"),
@@ -132,7 +132,7 @@ const OTHERWISE: &[(&str, &[&str], &str)] = &[
     (
         "google-gemma-4-31B-it",
         &["text_call", "thought_text_call", "three_calls"],
-        "it drops text behind calls",
+        "it drops text after calls",
     ),
     ("google-gemma-4-31B-it-interleaved", &["text_call", "thought_text_call", "three_calls"], "the same"),
     ("inclusionai-ling-3.0-flash", &["marks"], "it takes any mark for the end of a value"),
@@ -281,7 +281,7 @@ fn what_a_template_writes_is_read_back() {
             // This template writes a space of its own before everything.
             let reply =
                 &reply[usize::from(golden.template.ends_with("Reka-Edge") && reply.starts_with(' '))..];
-            // Some templates open a thought in the prompt and leave past thoughts out: such a reply is one behind no thought.
+            // Some templates open a thought in the prompt and leave past thoughts out: such a reply is one after no thought.
             let has_end = format.thinking().is_some_and(|marks| reply.contains(&*marks.close));
             let prompt = if has_end || !format.is_thinking_after(prompt) { prompt.as_str() } else { "" };
             let options = ReplyOptions {
@@ -351,7 +351,7 @@ fn what_a_template_writes_is_read_back() {
                     golden.template
                 );
             }
-            // Cut anywhere: what is lost is white space and marks alone, and no text comes that is not in the reply.
+            // Cut anywhere: only white space and marks are lost, and no text comes that is not in the reply.
             for at in (0..reply.len()).filter(|at| is_first && reply.is_char_boundary(*at)) {
                 let cut = read(&format, &options, &[&reply[..at]], End::Cut);
                 let is_mark = |c: char| "<[{｜]>".contains(c);

@@ -1,4 +1,4 @@
-//! Grammars for calls: what they let through is what the parser reads.
+//! Grammars for calls: the parser reads what they allow.
 #![cfg(feature = "chat")]
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
@@ -50,7 +50,7 @@ call: call_1 | call_3
 rest: call /[ \n]{0,8}/ "</tool_call>"
 "#;
     assert_eq!(hermes.lark, want.replace("\\\\", "\\"), "{}", hermes.lark);
-    // Where a call may be made, each is a part behind its mark; what else the parser takes for one does not come.
+    // Where a call may be made, each is a part after its mark; what else the parser takes for one does not come.
     let coder = grammar("<function=<parameter=", &ToolChoice::Auto, true);
     assert_eq!((coder.triggers, coder.most_parts), (vec!["<tool_call>".to_owned()], MOST_CALLS));
     assert_eq!(coder.never, ["<function="]);

@@ -1,4 +1,4 @@
-//! The headers of gpt-oss's messages: what they say, and what becomes of those that are broken.
+//! The headers of gpt-oss's messages, and what becomes of broken ones.
 #![cfg(feature = "chat")]
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
@@ -43,7 +43,7 @@ const REPLIES: &[(&str, &str)] = &[
     ("<|channel|>final <|constrain|>json<|message|>{}", "{}"),
     ("<|message|>Hi.", "Hi."),
     ("Hi.", "Hi."),
-    // A recipient before or behind the channel, with a type or without, and where models put it that they should not.
+    // A recipient before or after the channel, with a type or without, and where models put it that they should not.
     ("<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}<|call|>", "[f{}]"),
     (" to=functions.f<|channel|>commentary json<|message|>{}<|call|>", "[f{}]"),
     ("<|channel|>analysis to=functions.f code<|message|>{}", "[f{}]"),
@@ -52,13 +52,13 @@ const REPLIES: &[(&str, &str)] = &[
     ("<|channel|>final  to=f<|message|>{}", "[f{}]"),
     ("<|channel|>commentary to=functions.f<|channel|>commentary to=functions.f<|message|>{}", "[f{}]"),
     ("<|channel|>analysis<|message|>So.<|start|>assistant to=functions.f<|message|>{}<|call|>", "(So.)[f{}]"),
-    // What is said before a call is text.
+    // Text before a call is text.
     (
         "<|channel|>commentary<|message|>I look.<|end|><|start|>assistant<|channel|>commentary to=functions.g<|message|>{}",
         "I look.[g{}]",
     ),
     ("<|channel|>commentary to=user<|message|>Hi.", "Hi."),
-    // A call of nobody, of two tools, of one that there is not.
+    // A call without a tool, of two tools, of a tool that does not exist.
     (
         "<|channel|>commentary to= <|constrain|>json<|message|>{}<|call|>",
         "!the header of a call names no tool: <|channel|>commentary to= <|constrain|>json<|message|>!{}",
@@ -78,20 +78,20 @@ const REPLIES: &[(&str, &str)] = &[
     // Words in a header, which would be lost.
     (
         "<|channel|>commentary I will call it<|message|>Hi.",
-        "!the header of a message goes on behind its type \"I\": <|channel|>commentary I will call it<|message|>!Hi.",
+        "!the header of a message goes on after its type \"I\": <|channel|>commentary I will call it<|message|>!Hi.",
     ),
     // A header without a message: the next one counts.
     (
         "<|channel|>analysis So.<|end|><|start|>assistant<|channel|>final<|message|>Hi.",
-        "!the header of a message has no message behind it: <|channel|>analysis So.<|end|>!Hi.",
+        "!the header of a message has no message after it: <|channel|>analysis So.<|end|>!Hi.",
     ),
     (
         "<|channel|>commentary to=functions.f<|start|>assistant<|channel|>commentary to=functions.g<|message|>{}",
-        "!the header of a message has no message behind it: <|channel|>commentary to=functions.f![g{}]",
+        "!the header of a message has no message after it: <|channel|>commentary to=functions.f![g{}]",
     ),
     (
         "<|channel|>commentary to=f {}<|call|>",
-        "!the header of a message has no message behind it: <|channel|>commentary to=f {}<|call|>!",
+        "!the header of a message has no message after it: <|channel|>commentary to=f {}<|call|>!",
     ),
     // Messages that are not the model's to write.
     (
@@ -133,7 +133,7 @@ fn a_header_that_is_too_long_is_text_wherever_it_is_cut() {
     }
 }
 
-/// A header that was cut off before it said anything is nobody's text. Everything else comes back.
+/// A header that was cut off before it had a name is no text. Everything else comes back.
 #[test]
 fn a_header_without_an_end_comes_back() {
     let sound = "<|channel|>commentary json";
@@ -143,7 +143,7 @@ fn a_header_without_an_end_comes_back() {
     assert_eq!(read(ToolChoice::Auto, &["Hi.<|start|>assistant<|channel|>comm"], End::Cut), "Hi.");
     for (broken, reason) in [
         ("<|channel|>commentary to=functions.", "cut off inside the call"),
-        ("<|channel|>commentary We should look", "goes on behind its type"),
+        ("<|channel|>commentary We should look", "goes on after its type"),
         ("<|start|>user", "names the role \"user\""),
     ] {
         let got = read(ToolChoice::Auto, &[broken], End::Cut);

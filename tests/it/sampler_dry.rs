@@ -54,7 +54,7 @@ fn penalties_are_those_of_llama_cpp() {
 }
 
 #[test]
-fn breakers_that_are_refused_are_told_by_number() {
+fn refused_breakers_are_named_by_number() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let model =
         LoadedModel::open(&root.join("examples/models/ember-tales.gguf"), &LoadOptions::default()).unwrap();

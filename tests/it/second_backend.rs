@@ -19,7 +19,7 @@ use ember::context::{BackendKind, Context, ContextOptions, EmbedOptions, Tokens}
 use ember::error::Result;
 use ember::memory::Memory;
 
-/// What the device did.
+/// The operations that the device ran.
 #[derive(Default)]
 struct Counts {
     uploads: AtomicUsize,
@@ -39,7 +39,7 @@ impl Device {
     }
 }
 
-/// Its KV cache, which rounds nothing unless somebody asks for it.
+/// Its KV cache, which rounds nothing by default.
 struct DeviceKv(<CpuBackend as Backend>::Kv);
 
 impl KvPages for DeviceKv {
@@ -173,7 +173,7 @@ impl Backend for Device {
         let KvAppend { kv, layer, rows } = args;
         let rows = match rows {
             KvRows::New { group, k, v } => KvRows::New { group, k, v },
-            KvRows::Moved { from, to, turn } => KvRows::Moved { from, to, turn },
+            KvRows::Moved { from, to, rotation } => KvRows::Moved { from, to, rotation },
         };
         self.inner.kv_append(KvAppend { kv: &mut kv.0, layer, rows });
     }
@@ -238,7 +238,7 @@ impl Backend for Device {
 fn a_device_is_a_backend_and_one_call() {
     let model = load(&fixture("models/llama-tied-f16.gguf"));
     let options = ContextOptions { n_ctx: 128, n_seq: 2, n_batch: 16, ..ContextOptions::default() };
-    // The device keeps f32 where nobody says anything else.
+    // The device keeps f32 by default.
     let (backend, f32) = (BackendKind::Scalar, Some(KvType::F32));
     let scalar = ContextOptions { backend, k_type: f32, v_type: f32, ..options.clone() };
     let mut expected = Context::new(&model, &scalar).unwrap();
@@ -246,7 +246,7 @@ fn a_device_is_a_backend_and_one_call() {
     let on_device = || Context::on(&model, &options, |memory| Ok(Device::new(memory, &counts))).unwrap();
     let weights = model.memory().used();
     let mut device = on_device();
-    // Weights are bound when the first context is made, and for no other one.
+    // Weights are bound when the first context is made, and not again.
     let (n_uploads, own) = (counts.uploads.load(Relaxed), device.memory());
     assert!(n_uploads >= model.gguf().tensors().len());
     let bound = model.memory().used() - weights - own.0 - own.1;

@@ -1,5 +1,5 @@
-//! Sequences that share pages, are cut, copied, saved and restored, against contexts of their own that know nothing of
-//! each other: the same bits after any order of steps.
+//! Sequences that share pages, are cut, copied, saved and restored, against separate contexts: the same bits after any order of
+//! steps.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 #![allow(clippy::print_stdout, reason = "the figures are part of what the test shows")]
 
@@ -24,7 +24,7 @@ const N_SEQ: u32 = 5;
 const N_CTX: usize = 80;
 /// The same for a model with a window.
 const LONG: usize = 300;
-/// Models whose layers keep other things, and how long their sequences are.
+/// Models whose layers keep other state, and how long their sequences are.
 const KINDS: [(&str, usize); 6] = [
     ("deepseek2-lite", N_CTX),
     ("deepseek2-groups", N_CTX),
@@ -33,7 +33,7 @@ const KINDS: [(&str, usize); 6] = [
     ("gemma3n", LONG),
     ("gpt-oss", LONG),
 ];
-/// Tokens that can always be taken back from a sequence that gives pages back behind its window.
+/// Tokens that can always be taken back from a sequence that gives pages back after its window.
 const SPARE: usize = 32;
 
 fn model() -> Arc<LoadedModel> {
@@ -69,13 +69,13 @@ fn options(kv_type: KvType) -> ContextOptions {
     }
 }
 
-/// How a sequence came to hold what it holds.
+/// The history of a sequence's tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     Token(u32),
-    /// Tokens were forgotten behind the first ones: how many stayed, how many went.
+    /// Tokens were forgotten after the first ones: how many stayed, how many went.
     Shift(usize, usize),
-    /// All tokens behind the first ones were forgotten after a shift.
+    /// All tokens after the first ones were forgotten after a shift.
     Rewind(usize),
 }
 
@@ -135,7 +135,7 @@ impl Text {
     }
 }
 
-/// What a context gave behind texts, and one of its own that says what is right.
+/// What a context gave after texts, and one of its own that says what is right.
 struct Oracle {
     context: Context,
     claims: Vec<(Vec<Step>, Vec<u32>, String)>,
@@ -148,24 +148,24 @@ impl Oracle {
         Oracle { context: Context::new(model, &options).unwrap(), claims: Vec::new() }
     }
 
-    /// `logits` are said to be those behind `text`.
+    /// `logits` are said to be those after `text`.
     fn claim(&mut self, text: &Text, logits: &[f32], at: &str) {
         self.claims.push((text.steps.clone(), bits(logits), at.to_owned()));
     }
 
-    /// Goes through the steps of each text that is the beginning of no other one. The logits of a token are what they were when it
-    /// was run, whatever was forgotten since then.
+    /// Goes through the steps of each text that begins no other text. The logits of a token are those of the time when it ran,
+    /// whatever was forgotten since then.
     fn check(&mut self) {
         self.claims.sort();
         self.claims.dedup_by(|a, b| (&a.0, &a.1) == (&b.0, &b.1));
         let mut longest: &[Step] = &[];
-        // Behind each number of steps of it.
+        // After each number of steps of it.
         let mut expected: Vec<Option<Vec<u32>>> = Vec::new();
-        // Behind a text come all that begin with it.
+        // After a text come all that begin with it.
         for (steps, logits, at) in self.claims.iter().rev() {
             if !longest.starts_with(steps) {
                 longest = steps;
-                expected = behind_each(&mut self.context, steps);
+                expected = after_each(&mut self.context, steps);
             }
             assert!(expected[steps.len() - 1].as_ref() == Some(logits), "{at}");
         }
@@ -173,21 +173,21 @@ impl Oracle {
     }
 }
 
-/// The logits at the end of the sequence behind each of `steps`, if it is not empty.
-fn behind_each(context: &mut Context, steps: &[Step]) -> Vec<Option<Vec<u32>>> {
+/// The logits at the end of the sequence after each of `steps`, if it is not empty.
+fn after_each(context: &mut Context, steps: &[Step]) -> Vec<Option<Vec<u32>>> {
     context.rewind(0, 0).unwrap();
-    let (mut logits, mut behind) = (Vec::new(), Vec::new());
+    let (mut logits, mut found) = (Vec::new(), Vec::new());
     for part in steps.chunk_by(|a, b| matches!((a, b), (Step::Token(_), Step::Token(_)))) {
         match part[0] {
             Step::Shift(keep, drop) => {
                 context.shift(0, keep, drop).unwrap();
                 logits.drain(keep..keep + drop);
-                behind.push(logits.last().cloned());
+                found.push(logits.last().cloned());
             }
             Step::Rewind(n) => {
                 context.rewind(0, n).unwrap();
                 logits.truncate(n);
-                behind.push(logits.last().cloned());
+                found.push(logits.last().cloned());
             }
             Step::Token(_) => {
                 let id = |step: &Step| if let Step::Token(id) = step { Some(*id) } else { None };
@@ -196,14 +196,14 @@ fn behind_each(context: &mut Context, steps: &[Step]) -> Vec<Option<Vec<u32>>> {
                 context.decode(Tokens { outputs: Some(&all), ..Tokens::next(&ids) }).unwrap();
                 let of = |i: usize| bits(context.logits(i).unwrap());
                 logits.extend((0..ids.len()).map(of));
-                behind.extend((0..ids.len()).map(|i| Some(of(i))));
+                found.extend((0..ids.len()).map(|i| Some(of(i))));
             }
         }
     }
-    behind
+    found
 }
 
-/// A random life of a context, told by `seed`.
+/// A random life of a context, given by `seed`.
 fn live(model: &Arc<LoadedModel>, oracle: &mut Oracle, options: &ContextOptions, seed: u64) {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let (n_vocab, n_ctx) = (model.info().n_vocab as u32, options.n_ctx);
@@ -395,7 +395,7 @@ fn shared_pages_give_the_bits_of_contexts_that_share_nothing() {
 }
 
 #[test]
-fn pages_given_back_behind_windows_change_no_bits() {
+fn pages_given_back_before_windows_change_no_bits() {
     lives("windows", &windowed(), LONG, 600);
 }
 
@@ -432,7 +432,7 @@ fn shared_pages_give_the_bits_of_contexts_that_share_nothing_at_length() {
 }
 
 #[test]
-fn prefixes_are_kept_and_given_up_when_the_room_is_needed() {
+fn prefixes_are_kept_and_given_up_when_their_pages_are_needed() {
     let model = model();
     let page = Context::new(&model, &options(KvType::F16)).unwrap().memory().0 / 15;
     let few =
@@ -524,10 +524,10 @@ fn states_that_do_not_fit_say_why() {
     let short = ContextOptions { n_ctx: 32, ..options(KvType::F16) };
     refused(&mut new(&model, &short), Some(0), &one, &["40 tokens", "n_ctx 32"]);
     let few = ContextOptions { n_seq: 2, ..options(KvType::F16) };
-    refused(&mut new(&model, &few), None, &all, &["5 sequences", "room for 2"]);
+    refused(&mut new(&model, &few), None, &all, &["5 sequences", "the context has 2"]);
     let page = context.memory().0 / 15;
     let tight = ContextOptions { kv_limit: Some(page + page / 2), ..options(KvType::F16) };
-    refused(&mut new(&model, &tight), Some(3), &one, &["2 pages", "room for 1"]);
+    refused(&mut new(&model, &tight), Some(3), &one, &["2 pages", "has 1 free:"]);
     let encoder = new(&Arc::new(encoder), &ContextOptions::default());
     assert!(matches!(encoder.state_len(None), Err(Error::Unsupported(_))));
     assert!(matches!(context.state_len(Some(5)), Err(Error::InvalidArgument(_))));

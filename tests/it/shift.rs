@@ -1,4 +1,4 @@
-//! Tokens in the midst of a sequence are forgotten and those behind them move: against llama.cpp, against running the rest
+//! Tokens in the midst of a sequence are forgotten and those after them move: against llama.cpp, against running the rest
 //! anew where that must give the same (with one layer, whose keys and values know nothing of other tokens), and what
 //! happens to logits and pages.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
@@ -15,7 +15,7 @@ use ember::error::Error;
 use ember::gguf::{Array, Value};
 use ember::model::{LoadOptions, LoadedModel, Pack};
 
-/// With all positions, since what is forgotten here brings kept tokens into windows again.
+/// With all positions, since shifts here bring kept tokens into windows again.
 fn options(kv_type: KvType) -> ContextOptions {
     ContextOptions {
         n_ctx: 256,
@@ -27,7 +27,7 @@ fn options(kv_type: KvType) -> ContextOptions {
     }
 }
 
-/// The logits behind `rest`, which are run in `context`.
+/// The logits after `rest`, which are run in `context`.
 fn logits(context: &mut Context, rest: &[u32]) -> Vec<f32> {
     context.decode(Tokens::next(rest)).unwrap();
     context.end_logits(0).unwrap().to_vec()
@@ -154,7 +154,7 @@ fn what_cannot_move_says_why() {
 }
 
 #[test]
-fn logits_behind_the_last_token_stay_and_those_of_forgotten_ones_go() {
+fn logits_after_the_last_token_stay_and_those_of_forgotten_ones_go() {
     let mut context = context(&load(&fixture("models/llama-tied-f16.gguf")), &options(KvType::F16));
     let wants = [true; 40];
     context.decode(Tokens { outputs: Some(&wants), ..Tokens::next(&[1; 40]) }).unwrap();
@@ -169,7 +169,7 @@ fn logits_behind_the_last_token_stay_and_those_of_forgotten_ones_go() {
 }
 
 #[test]
-fn pages_of_others_are_copied_if_there_is_room() {
+fn pages_of_others_are_copied_if_pages_are_free() {
     let model = load(&fixture("models/llama-tied-f16.gguf"));
     let page = context(&model, &ContextOptions { n_ctx: 32, ..options(KvType::F16) }).memory().0;
     let few = ContextOptions { n_ctx: 96, n_seq: 2, kv_limit: Some(5 * page), ..options(KvType::F16) };
@@ -192,7 +192,7 @@ fn pages_of_others_are_copied_if_there_is_room() {
 }
 
 #[test]
-fn a_full_context_that_keeps_prefixes_has_room_to_shift() {
+fn a_full_context_that_keeps_prefixes_can_shift() {
     let model = load(&fixture("models/llama-tied-f16.gguf"));
     let options = ContextOptions { n_ctx: 128, keep_prefixes: true, ..options(KvType::F16) };
     let mut context = context(&model, &options);
@@ -202,7 +202,7 @@ fn a_full_context_that_keeps_prefixes_has_room_to_shift() {
     context.shift(0, 32, 40).unwrap();
     let rest = [&text[..32], &text[72..]].concat();
     assert_eq!(context.tokens(0).unwrap(), rest);
-    // Of the moved tokens nothing is found again by their text.
+    // The cache finds none of the moved tokens by their text.
     context.decode(Tokens::next(&text[..40])).unwrap();
     context.rewind(0, 0).unwrap();
     assert_eq!(context.reuse_prefix(0, &rest, 88).unwrap(), 32);

@@ -1,5 +1,5 @@
-//! Generation with guessed tokens gives what it gives without: tokens, text, log-probabilities and sequences, with every
-//! sampler; and where a sequence is full it can forget and go on.
+//! Generation with draft tokens gives the same as without: tokens, text, log-probabilities and sequences, with every sampler.
+//! Where a sequence is full it can forget tokens and go on.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use crate::common;
@@ -86,8 +86,8 @@ fn drawn(seed: u64) -> Sampler {
     sampler
 }
 
-/// What a generation tells: ids, log-probabilities as bits, and text.
-type Told = (Vec<(u32, Option<u32>)>, String, Option<FinishReason>);
+/// What a generation reports: ids, log-probabilities as bits, and text.
+type Reported = (Vec<(u32, Option<u32>)>, String, Option<FinishReason>);
 
 /// All events of a generation; at each the sequence holds what it should.
 fn run<'a>(
@@ -95,28 +95,28 @@ fn run<'a>(
     prompt: impl Into<Prompt<'a>>,
     options: &GenerateOptions,
     mut sampler: Sampler,
-) -> (Told, Usage) {
+) -> (Reported, Usage) {
     let mut generator = Generator::new(context, prompt, options).unwrap_or_else(|e| panic!("{e}"));
-    let mut told = Told::default();
+    let mut reported = Reported::default();
     let mut len = None;
     loop {
         let event = generator.next(context, &mut sampler).unwrap_or_else(|e| panic!("{e}"));
-        told.1.push_str(event.text);
+        reported.1.push_str(event.text);
         match event.kind {
             EventKind::Echo => {}
             EventKind::Token(token) => {
-                told.0.push((token.id, token.logprob.map(f32::to_bits)));
+                reported.0.push((token.id, token.logprob.map(f32::to_bits)));
                 let held = context.tokens(options.seq).unwrap();
                 let before = *len.get_or_insert(held.len());
                 if options.shift.is_none() {
-                    assert_eq!(held.len(), before + told.0.len() - 1);
-                    let ids = told.0[..told.0.len() - 1].iter().map(|(id, _)| id);
+                    assert_eq!(held.len(), before + reported.0.len() - 1);
+                    let ids = reported.0[..reported.0.len() - 1].iter().map(|(id, _)| id);
                     assert!(held[before..].iter().eq(ids));
                 }
             }
             EventKind::End(reason) => {
-                told.2 = Some(reason);
-                return (told, generator.usage());
+                reported.2 = Some(reason);
+                return (reported, generator.usage());
             }
         }
     }
@@ -127,7 +127,7 @@ fn options(max_tokens: usize) -> GenerateOptions {
 }
 
 #[test]
-fn guessed_tokens_change_nothing_but_the_work() {
+fn drafts_change_nothing_but_the_work() {
     let model = load(&bundled_model());
     let plain = options(32);
     let mut c = new_context(&model);
@@ -151,9 +151,9 @@ fn guessed_tokens_change_nothing_but_the_work() {
             let (expected, usage) = run(&mut c, &prompt[..], &plain, sampler.try_clone().unwrap());
             assert_eq!((usage.n_drafted, usage.n_accepted), (0, 0));
             for ((what, options), total) in kinds.iter().zip(&mut totals) {
-                let (told, usage) = run(&mut c, &prompt[..], options, sampler.try_clone().unwrap());
-                assert!(told == expected, "{what}, {prompt:?}:\n{}\n{}", told.1, expected.1);
-                assert!(usage.n_accepted <= usage.n_drafted && usage.n_accepted <= told.0.len());
+                let (reported, usage) = run(&mut c, &prompt[..], options, sampler.try_clone().unwrap());
+                assert!(reported == expected, "{what}, {prompt:?}:\n{}\n{}", reported.1, expected.1);
+                assert!(usage.n_accepted <= usage.n_drafted && usage.n_accepted <= reported.0.len());
                 total.n_drafted += usage.n_drafted;
                 total.n_accepted += usage.n_accepted;
                 total.n_generated += usage.n_generated;
@@ -167,9 +167,9 @@ fn guessed_tokens_change_nothing_but_the_work() {
     assert!(of_itself.n_accepted > of_itself.n_generated / 3, "{of_itself:?}");
 }
 
-/// The exact distribution of three tokens and how often a generation with guesses draws each, over many seeds.
+/// The exact distribution of three tokens and how often a generation with drafts draws each, over many seeds.
 #[test]
-fn draws_with_guesses_follow_the_models_distribution() {
+fn draws_with_drafts_follow_the_models_distribution() {
     const N: usize = 6000;
     const TOP: usize = 3;
     let model = load(&fixture("models/llama-tied-f32.gguf"));
@@ -196,7 +196,7 @@ fn draws_with_guesses_follow_the_models_distribution() {
     }
     let draft = DraftModel { context: lent(new_context(&other)), seq: 0, n_draft: 3 };
     let plain = GenerateOptions { max_tokens: 4, reuse_prefix: true, ..GenerateOptions::default() };
-    let guessing = GenerateOptions {
+    let drafting = GenerateOptions {
         draft: Some(draft),
         lookup: Some(Lookup { n_draft: 2, ngram: 1 }),
         ..plain.clone()
@@ -216,7 +216,7 @@ fn draws_with_guesses_follow_the_models_distribution() {
     };
     let mut c = new_context(&model);
     for seed in 0..N {
-        let (got, usage) = ids(&mut c, &guessing, seed);
+        let (got, usage) = ids(&mut c, &drafting, seed);
         n_drafted += usage.n_drafted;
         n_accepted += usage.n_accepted;
         if seed % 50 == 0 {
@@ -235,16 +235,16 @@ fn draws_with_guesses_follow_the_models_distribution() {
 }
 
 #[test]
-fn generators_in_turns_and_other_calls_only_cost_the_guesses() {
+fn generators_in_turns_and_other_calls_only_cost_the_drafts() {
     let model = load(&bundled_model());
     let mut c = new_context(&model);
     let prompt = "one two three one two three one two three one two";
     let plain = options(40);
-    let guessing = GenerateOptions { lookup: Some(Lookup { n_draft: 8, ngram: 2 }), ..plain.clone() };
+    let drafting = GenerateOptions { lookup: Some(Lookup { n_draft: 8, ngram: 2 }), ..plain.clone() };
     let (expected, _) = run(&mut c, prompt, &plain, greedy());
     let ids: Vec<u32> = expected.0.iter().map(|(id, _)| *id).collect();
     let mut turns: Vec<_> = (0..2)
-        .map(|seq| Generator::new(&c, prompt, &GenerateOptions { seq, ..guessing.clone() }).unwrap())
+        .map(|seq| Generator::new(&c, prompt, &GenerateOptions { seq, ..drafting.clone() }).unwrap())
         .collect();
     let mut got = vec![Vec::new(); 2];
     for _ in 0..40 {
@@ -256,7 +256,7 @@ fn generators_in_turns_and_other_calls_only_cost_the_guesses() {
     }
     assert_eq!(got, [&ids[..], &ids[..]]);
     // A state saved between two events, and an embedding meanwhile.
-    let mut generator = Generator::new(&c, prompt, &guessing).unwrap();
+    let mut generator = Generator::new(&c, prompt, &drafting).unwrap();
     for &id in &ids[..20] {
         let EventKind::Token(token) = generator.next(&mut c, &mut greedy()).unwrap().kind else {
             panic!("ends")
@@ -276,7 +276,7 @@ fn generators_in_turns_and_other_calls_only_cost_the_guesses() {
         assert_eq!(other.end_logits(1).unwrap(), c.end_logits(0).unwrap());
     }
     assert!(generator.usage().n_accepted > 0);
-    // Who leaves leaves the last event's token out; who stops does not.
+    // A caller that leaves does not run the last event's token; a caller that stops does.
     let held = c.n_past(0).unwrap();
     generator.stop();
     assert_eq!(generator.next(&mut c, &mut greedy()).unwrap().kind, EventKind::End(FinishReason::Stopped));
@@ -285,20 +285,20 @@ fn generators_in_turns_and_other_calls_only_cost_the_guesses() {
 }
 
 #[test]
-fn guesses_end_where_there_is_no_room_for_them() {
+fn drafts_end_where_they_do_not_fit() {
     let model = load(&bundled_model());
     let prompt = "one two three one two three one two three one two";
     let tight = ContextOptions { n_ctx: 64, n_threads: 1, ..ContextOptions::default() };
     let page = context(&model, &ContextOptions { n_ctx: 32, ..tight.clone() }).memory().0;
     let plain = GenerateOptions { ignore_eog: true, ..options(1000) };
-    let guessing = GenerateOptions { lookup: Some(Lookup { n_draft: 32, ngram: 2 }), ..plain.clone() };
+    let drafting = GenerateOptions { lookup: Some(Lookup { n_draft: 32, ngram: 2 }), ..plain.clone() };
     for keep_prefixes in [false, true] {
         for kv_limit in [None, Some(2 * page)] {
             let options = ContextOptions { kv_limit, keep_prefixes, ..tight.clone() };
             let (expected, _) = run(&mut context(&model, &options), prompt, &plain, greedy());
             let mut c = context(&model, &options);
-            let (told, usage) = run(&mut c, prompt, &guessing, greedy());
-            assert!(told == expected && told.2 == Some(FinishReason::ContextFull));
+            let (reported, usage) = run(&mut c, prompt, &drafting, greedy());
+            assert!(reported == expected && reported.2 == Some(FinishReason::ContextFull));
             assert!(usage.n_accepted > 0);
             assert_eq!(c.n_past(0).unwrap(), 64);
         }
@@ -307,9 +307,9 @@ fn guesses_end_where_there_is_no_room_for_them() {
     let short = context(&model, &ContextOptions { n_ctx: 40, ..tight.clone() });
     let draft = Some(DraftModel { context: lent(short), seq: 0, n_draft: 4 });
     let (expected, _) = run(&mut context(&model, &tight), prompt, &plain, greedy());
-    let (told, usage) =
+    let (reported, usage) =
         run(&mut context(&model, &tight), prompt, &GenerateOptions { draft, ..plain.clone() }, greedy());
-    assert!(told == expected && usage.n_accepted > 0, "{usage:?}");
+    assert!(reported == expected && usage.n_accepted > 0, "{usage:?}");
 }
 
 #[test]
@@ -320,13 +320,13 @@ fn a_full_sequence_forgets_and_goes_on() {
     let plain = GenerateOptions { max_tokens: 150, shift: Some(shift), ..GenerateOptions::default() };
     let prompt: Vec<u32> = (1..20).collect();
     let mut c = context(&model, &options);
-    let (told, usage) = run(&mut c, &prompt[..], &plain, greedy());
-    assert_eq!((told.2, told.0.len()), (Some(FinishReason::MaxTokens), 150));
+    let (reported, usage) = run(&mut c, &prompt[..], &plain, greedy());
+    assert_eq!((reported.2, reported.0.len()), (Some(FinishReason::MaxTokens), 150));
     assert!(usage.n_shifted > 0 && usage.n_shifted.is_multiple_of(23));
     // The same by hand.
     let mut by_hand = context(&model, &options);
     by_hand.decode(Tokens::next(&prompt)).unwrap();
-    for &(id, _) in &told.0 {
+    for &(id, _) in &reported.0 {
         assert_eq!(argmax(by_hand.end_logits(0).unwrap()), id as usize);
         if by_hand.n_past(0).unwrap() == 64 {
             by_hand.shift(0, 5, 23).unwrap();
@@ -335,11 +335,11 @@ fn a_full_sequence_forgets_and_goes_on() {
     }
     assert_eq!(by_hand.tokens(0).unwrap(), c.tokens(0).unwrap());
     assert_eq!(by_hand.end_logits(0).unwrap(), c.end_logits(0).unwrap());
-    // With guesses too.
-    let guessing = GenerateOptions { lookup: Some(Lookup { n_draft: 8, ngram: 1 }), ..plain.clone() };
-    let (guessed, usage) = run(&mut context(&model, &options), &prompt[..], &guessing, greedy());
-    assert!(guessed == told && usage.n_shifted > 0 && usage.n_drafted > 0);
-    // What the prompt lacks room for is an error all the same, and numbers must fit.
+    // With drafts too.
+    let drafting = GenerateOptions { lookup: Some(Lookup { n_draft: 8, ngram: 1 }), ..plain.clone() };
+    let (drafted, usage) = run(&mut context(&model, &options), &prompt[..], &drafting, greedy());
+    assert!(drafted == reported && usage.n_shifted > 0 && usage.n_drafted > 0);
+    // A prompt that does not fit is an error all the same, and numbers must fit.
     let reuse = GenerateOptions { reuse_prefix: true, ..plain.clone() };
     let mut generator = Generator::new(&c, &[3; 65][..], &reuse).unwrap();
     assert!(matches!(generator.next(&mut c, &mut greedy()), Err(Error::ContextFull(_))));
@@ -354,7 +354,7 @@ fn a_full_sequence_forgets_and_goes_on() {
 }
 
 #[test]
-fn what_cannot_guess_says_why() {
+fn a_context_that_cannot_draft_says_why() {
     let model = load(&bundled_model());
     let c = new_context(&model);
     let draft = |context: &Arc<Lent>, seq, n_draft| GenerateOptions {
@@ -406,7 +406,7 @@ fn what_cannot_guess_says_why() {
 }
 
 #[test]
-fn a_draft_context_that_is_cancelled_only_costs_the_guesses() {
+fn a_draft_context_that_is_cancelled_only_costs_the_drafts() {
     let model = load(&bundled_model());
     let (expected, _) = run(&mut new_context(&model), "A", &options(9), greedy());
     let (own, general, of_context) = (CancelToken::new(), CancelToken::new(), CancelToken::new());
@@ -414,27 +414,27 @@ fn a_draft_context_that_is_cancelled_only_costs_the_guesses() {
     draft.set_cancel_token(Some(own.clone()));
     own.cancel();
     let draft: Arc<dyn Lender> = lent(draft);
-    let guessing = GenerateOptions {
+    let drafting = GenerateOptions {
         draft: Some(DraftModel { context: draft, seq: 0, n_draft: 4 }),
         cancel: Some(general.clone()),
         ..options(9)
     };
     let mut c = new_context(&model);
-    let (told, usage) = run(&mut c, "A", &guessing, greedy());
-    assert!(told == expected && usage.n_drafted == 0, "{usage:?}");
+    let (reported, usage) = run(&mut c, "A", &drafting, greedy());
+    assert!(reported == expected && usage.n_drafted == 0, "{usage:?}");
     own.reset();
-    let (told, usage) = run(&mut c, "A", &guessing, greedy());
-    assert!(told == expected && usage.n_accepted > 0, "{usage:?}");
+    let (reported, usage) = run(&mut c, "A", &drafting, greedy());
+    assert!(reported == expected && usage.n_accepted > 0, "{usage:?}");
     // The generation's own token and its context's end it as ever.
     c.set_cancel_token(Some(of_context.clone()));
     for token in [&general, &of_context] {
-        let mut generator = Generator::new(&c, "A", &guessing).unwrap();
+        let mut generator = Generator::new(&c, "A", &drafting).unwrap();
         for _ in 0..2 {
             generator.next(&mut c, &mut greedy()).unwrap();
         }
         token.cancel();
         let mut last = generator.next(&mut c, &mut greedy()).unwrap().kind;
-        // Guesses that came true lie ready.
+        // Accepted drafts lie ready.
         for _ in 0..4 {
             if !matches!(last, EventKind::End(_)) {
                 last = generator.next(&mut c, &mut greedy()).unwrap().kind;

@@ -1,4 +1,4 @@
-//! What files of T5's encoder say or leave out beside what the fixtures do.
+//! Keys that files of T5's encoder have or leave out, unlike the fixtures.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use crate::common;
@@ -59,7 +59,7 @@ fn layers_have_a_bias_of_their_own_or_that_of_the_first() {
 fn distances_fall_into_as_many_buckets_as_the_file_says() {
     assert_eq!(hidden(plain().key(DISTANCE, 128u32)), hidden(plain()));
     assert_ne!(hidden(plain().key(DISTANCE, 20u32)), hidden(plain()));
-    // Half of 12 buckets are for keys behind the query; of 6, distances below 3 have one each.
+    // Half of 12 buckets are for keys after the query; of 6, distances below 3 have one each.
     refused(plain().key(DISTANCE, 3u32), EMBER_E_UNSUPPORTED, BUCKETS);
     refused(plain().key(DISTANCE, 65_537u32), EMBER_E_UNSUPPORTED, DISTANCE);
     refused(plain().key(BUCKETS, 3u32), EMBER_E_UNSUPPORTED, BUCKETS);

@@ -1,4 +1,4 @@
-//! T5 with its decoder: what the fixtures' numbers do not show by themselves, and what such models refuse.
+//! T5 with its decoder: properties that the fixtures' numbers do not show, and refusals of such models.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use crate::common;
@@ -52,7 +52,7 @@ fn decode(context: &mut Context, seq: u32, ids: &[u32], wants: bool) -> ember::e
     context.decode(Tokens { ids, positions: None, seqs: Some(&seqs), outputs: Some(&outputs) })
 }
 
-/// The logits behind each token of `answer` in `seq`, which runs in calls of these lengths.
+/// The logits after each token of `answer` in `seq`, which runs in calls of these lengths.
 fn answered(context: &mut Context, seq: u32, answer: &[u32], len: usize) -> Vec<f32> {
     let mut logits = Vec::new();
     for ids in answer.chunks(len) {
@@ -126,11 +126,11 @@ fn generation_is_the_greedy_search_of_transformers() {
         let o = GenerateOptions { max_tokens: greedy.len(), ..GenerateOptions::default() };
         let mut context = context(&model, &exact(BackendKind::Auto));
         assert_eq!(generated(&mut context, &text, &o), greedy, "{name}");
-        // Guesses from the text change nothing; nor does a text that is there already.
+        // Drafts from the text change nothing; nor does a text that is there already.
         let lookup = Some(Lookup { n_draft: 4, ngram: 2 });
         let again = GenerateOptions { reuse_prefix: true, lookup, ..o.clone() };
         assert_eq!(generated(&mut context, &text, &again), greedy, "{name}");
-        // What the answer begins with may be given.
+        // The prompt may have the token that answers begin with.
         let begun = [&text[..], &[0], &greedy[..3]].concat();
         let rest = GenerateOptions { reuse_prefix: true, max_tokens: 10, ..o };
         assert_eq!(generated(&mut context, &begun, &rest), greedy[3..13], "{name}");

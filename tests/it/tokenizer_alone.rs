@@ -108,7 +108,7 @@ fn gaps_are_asked_for_in_the_marks_that_llama_cpp_finds() {
         assert!(fim_rep.is_none() || found.repository == fim_rep, "{name}");
         assert!(fim_sep.is_none() || found.file == fim_sep, "{name}");
         let prompt = |options: &FimOptions| fim_prompt(&tokenizer, &golden.prefix, &golden.suffix, options);
-        let [Some(before), Some(behind), Some(middle)] = [fim_pre, fim_suf, fim_mid] else {
+        let [Some(before), Some(after), Some(middle)] = [fim_pre, fim_suf, fim_mid] else {
             let error = prompt(&FimOptions::default()).unwrap_err();
             assert!(
                 matches!(error, Error::Unsupported(_)) && error.message().contains("before the gap"),
@@ -119,9 +119,9 @@ fn gaps_are_asked_for_in_the_marks_that_llama_cpp_finds() {
         n_with += 1;
         let bos: Vec<u32> = wanted.bos.into_iter().collect();
         let (prefix, suffix) = (&wanted.prefix[..], &wanted.suffix[..]);
-        let psm = [&bos[..], &[before], prefix, &[behind], suffix, &[middle]].concat();
-        let spm = [&bos[..], &[behind], suffix, &[before], prefix, &[middle]].concat();
-        let joined = [&bos[..], &[before, behind], suffix, &[middle], prefix].concat();
+        let psm = [&bos[..], &[before], prefix, &[after], suffix, &[middle]].concat();
+        let spm = [&bos[..], &[after], suffix, &[before], prefix, &[middle]].concat();
+        let joined = [&bos[..], &[before, after], suffix, &[middle], prefix].concat();
         for (order, wanted) in
             [(FimOrder::Auto, &psm), (FimOrder::Psm, &psm), (FimOrder::Spm, &spm), (FimOrder::Spm2, &joined)]
         {
@@ -140,7 +140,7 @@ fn gaps_are_asked_for_in_the_marks_that_llama_cpp_finds() {
     assert_eq!(n_with, 3, "deepseek-coder, refact, starcoder");
 }
 
-/// A byte-level vocabulary with these control tokens behind the letters.
+/// A byte-level vocabulary with these control tokens after the letters.
 fn vocabulary(controls: &[&str], keys: &[(&str, Value)]) -> Tokenizer {
     let letters: Vec<String> = ('!'..='~').map(String::from).collect();
     let texts: Vec<&str> =
@@ -176,7 +176,7 @@ fn files_and_families_have_their_own_marks() {
     // The text of another file spells no mark.
     assert_eq!(found.iter().filter(|&&token| token == id("<|fim_middle|>")).count(), 1);
 
-    // Mistral's have no middle: what is behind the gap comes first.
+    // Mistral's have no middle: what follows the gap comes first.
     let mistral = vocabulary(&["[PREFIX]", "[SUFFIX]"], &[]);
     let found = fim_prompt(&mistral, "p", "s", &FimOptions::default()).unwrap();
     assert_eq!(mistral.decode(&found, true).unwrap(), b"[SUFFIX]s[PREFIX]p");

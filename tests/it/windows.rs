@@ -1,5 +1,5 @@
-//! Layers with a window give pages back as a sequence grows: the same bits as with all positions, however tokens
-//! are cut into calls and whatever is done with sequences, in little more memory than a window takes.
+//! Layers with a window give pages back as a sequence grows. The bits are those with all positions, however tokens are cut into
+//! calls and whatever is done with sequences, in little more memory than a window takes.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use crate::common;
@@ -71,7 +71,7 @@ fn one_call_of_any_length_runs_in_few_pages() {
     let expected = run(&mut all, 0, &ids);
     for n_threads in [1, 3] {
         let plain = ContextOptions { n_threads, ..options(2300) };
-        // From an empty sequence a window and a batch are enough, and behind others as much again: they stay until it is certain.
+        // From an empty sequence a window and a batch are enough, and after others as much again: they stay until it is certain.
         let mut small = context(&model, &pages(&model, MOST_IN_CALL, &plain));
         assert!(run(&mut small, 0, &ids[..1500]) == expected[..1500]);
         assert!(n_held(&small) <= MOST_HELD);
@@ -203,7 +203,7 @@ fn sequences_are_cut_where_a_window_is_left() {
     // With all positions anything goes.
     all.rewind(0, 1).unwrap();
     assert!(run(&mut all, 0, &ids[1..]) == expected[1..]);
-    // Reuse takes what can go on, and otherwise nothing.
+    // Reuse takes the tokens that can go on, and otherwise nothing.
     run(&mut few, 0, &ids[1..]);
     assert_eq!(few.reuse_prefix(0, &ids[..690], 690).unwrap(), 690);
     assert_eq!(few.reuse_prefix(0, &ids[..500], 500).unwrap(), 0);
@@ -233,7 +233,7 @@ fn shifts_give_the_bits_they_give_with_all_positions() {
                 }
                 let end = bits(few.end_logits(0).unwrap());
                 let outcome = few.shift(0, keep, drop);
-                // Refused is what brings the kept tokens into the window again, and nothing else.
+                // A shift is refused if it brings the kept tokens into the window again, and only then.
                 let sees_kept = keep > 0 && len + 1 < WINDOW + drop + keep;
                 assert_eq!(
                     outcome.is_err(),

@@ -1,4 +1,4 @@
-//! What is kept of sequences that gave pages back behind their window: prefixes, states, generations and requests that go on
+//! What is kept of sequences that gave pages back after their window: prefixes, states, generations and requests that go on
 //! from it with the bits of sequences that are whole.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
@@ -41,7 +41,7 @@ fn prefixes_are_found_by_their_last_pages() {
         assert!(n_held(&few) <= MOST_HELD);
         few.rewind(1, 0).unwrap();
     }
-    // What was run again has filled the places, and what is needed by sequences stays.
+    // The pages hold what was run again, and what sequences need stays.
     let n = few.reuse_prefix(0, &ids[..290], 289).unwrap();
     assert_eq!(n, 288);
     let other: Vec<u32> = ids.iter().rev().copied().collect();
@@ -67,7 +67,7 @@ fn prefixes_are_found_by_their_last_pages() {
     all.rewind(1, 3).unwrap();
 }
 
-/// The next turn of a conversation often leaves a part of the last answer out (what a model thought): it costs what lies behind
+/// The next turn of a conversation often leaves a part of the last answer out (what a model thought): it costs what lies after
 /// the prompt before, and not all of it again.
 #[test]
 fn the_end_of_a_prompt_is_gone_on_from_however_long_the_answer_was() {
@@ -104,7 +104,7 @@ fn the_end_of_a_prompt_is_gone_on_from_however_long_the_answer_was() {
         assert!(few.rewind(0, 333).is_err());
         few.rewind(0, other.len()).unwrap();
         assert!(few.rewind(0, 5).is_err());
-        // What was kept for that is no loss to anybody else.
+        // Kept pages cost other sequences nothing.
         few.rewind(1, 0).unwrap();
         few.rewind(0, 0).unwrap();
         assert_eq!(n_held(&few), 0);
@@ -112,7 +112,7 @@ fn the_end_of_a_prompt_is_gone_on_from_however_long_the_answer_was() {
 }
 
 #[test]
-fn marks_are_given_up_when_the_room_is_needed() {
+fn marks_are_given_up_when_their_pages_are_needed() {
     let model = model();
     // A window and what a call needs, and nothing more.
     let few = pages(&model, MOST_HELD + MOST_IN_CALL, &options(1024));
@@ -156,7 +156,7 @@ fn states_hold_what_is_there() {
         assert_eq!(n_held(&to) > 20, is_whole);
         assert!(run(&mut to, 0, &ids[880..]) == expected[880..]);
     }
-    // It takes no more room than the context keeps of it.
+    // It takes no more pages than the context keeps of it.
     let mut tight = context(&model, &pages(&model, MOST_HELD, &two));
     tight.load_state(Some(0), &long).unwrap();
     assert!(run(&mut tight, 0, &ids[700..701]) == expected[700..701]);
@@ -194,7 +194,7 @@ fn states_that_lack_what_is_needed_are_refused() {
     let ids = text(&model, 700);
     run(&mut few, 0, &ids);
     let good = state(&few, Some(0));
-    // Behind magic, version, fingerprint, shape and counts: length, logits, moved, from.
+    // After magic, version, fingerprint, shape and counts: length, logits, moved, from.
     let at = 8 + 4 + 16 + 6 * 4 + 2 * 4;
     let number = |state: &[u8], i: usize| u32::from_le_bytes(*state[at + 4 * i..].first_chunk().unwrap());
     assert_eq!([number(&good, 0), number(&good, 1), number(&good, 2)], [700, 1, u32::MAX]);
@@ -270,7 +270,7 @@ impl Lender for Lent {
 }
 
 #[test]
-fn generations_go_on_with_guesses_and_shifts() {
+fn generations_go_on_with_drafts_and_shifts() {
     let model = model();
     let prompt = text(&model, 150);
     let few = || context(&model, &pages(&model, MOST_HELD + MOST_IN_CALL, &options(600)));

@@ -115,7 +115,7 @@ namespace Ember
         /// <summary>Bytes with a binary16 scale for each 32 components of a head: a little more than half the memory of binary16. The length of the model's heads must be a multiple of 32.</summary>
         Q8_0 = 2,
 
-        /// <summary>16-bit whole numbers times a power of two for each head's key or value of a token: about as exact as binary16, four bytes more for each, and multiplied as whole numbers, which is faster on x86-64. The length of the model's heads must be a multiple of 16, 2048 at most.</summary>
+        /// <summary>16-bit integers times a power of two for each head's key or value of a token: about as exact as binary16, four bytes more for each, and multiplied as integers, which is faster on x86-64. The length of the model's heads must be a multiple of 16, 2048 at most.</summary>
         I16 = 3,
 
         /// <summary>The default: EMBER_KV_I16 on x86-64 where the model's heads allow it, else EMBER_KV_F16. States can only be loaded where keys and values are of the same types: who takes them from one kind of processor to another chooses one.</summary>
@@ -277,13 +277,13 @@ namespace Ember
         /// <summary>The model's: prefix, suffix, middle; suffix, prefix where it has no token for the middle, as Mistral's have. The default.</summary>
         Auto = 0,
 
-        /// <summary>The text in front of the gap, the text behind it, the middle; each behind its token.</summary>
+        /// <summary>The text before the gap, the text after it, the middle; each after its token.</summary>
         Psm = 1,
 
-        /// <summary>The text behind the gap, the text in front of it, the middle; each behind its token.</summary>
+        /// <summary>The text after the gap, the text before it, the middle; each after its token.</summary>
         Spm = 2,
 
-        /// <summary>The tokens of prefix and suffix, the text behind the gap, the token of the middle, the text in front of the gap: what CodeLlama and StarCoder were trained with beside EMBER_FIM_PSM.</summary>
+        /// <summary>The tokens of prefix and suffix, the text after the gap, the token of the middle, the text before the gap: what CodeLlama and StarCoder were trained with beside EMBER_FIM_PSM.</summary>
         SpmJoined = 3,
     }
 
@@ -379,7 +379,7 @@ namespace Ember.Interop
         /// <summary>1 when the file has a chat template, else 0.</summary>
         public uint has_chat_template;
 
-        /// <summary>Numbers of a text's vector: n_embd, but in models with dense modules behind the pooling.</summary>
+        /// <summary>Numbers of a text's vector: n_embd, but in models with dense modules after the pooling.</summary>
         public uint n_embd_out;
 
         /// <summary>Prompts for texts to be embedded, by their names (ember_embed_options_set_prompt).</summary>
@@ -414,19 +414,19 @@ namespace Ember.Interop
         /// <summary>1 when a text gets a token (BOS as a rule) put before it where that is asked for, else 0.</summary>
         public uint add_bos;
 
-        /// <summary>1 when a text gets a token (EOS as a rule) put behind it where that is asked for, else 0.</summary>
+        /// <summary>1 when a text gets a token (EOS as a rule) put after it where that is asked for, else 0.</summary>
         public uint add_eos;
 
         /// <summary>1 when there is a chat template, else 0.</summary>
         public uint has_chat_template;
 
-        /// <summary>Fill-in-the-middle: the token before the text in front of a gap.</summary>
+        /// <summary>Fill-in-the-middle: the token that precedes the text before a gap.</summary>
         public uint fim_prefix_token;
 
-        /// <summary>The token before the text behind a gap.</summary>
+        /// <summary>The token that precedes the text after a gap.</summary>
         public uint fim_suffix_token;
 
-        /// <summary>The token before what fills a gap.</summary>
+        /// <summary>The token that precedes the text that fills a gap.</summary>
         public uint fim_middle_token;
 
         /// <summary>The token before the name of a repository.</summary>
@@ -659,7 +659,7 @@ namespace Ember.Interop
         /// <summary>Length of thinking_open.</summary>
         public UIntPtr thinking_open_len;
 
-        /// <summary>The mark behind a thought. A host that ends a thought itself has the model go on behind this text.</summary>
+        /// <summary>The mark after a thought. A host that ends a thought itself appends this text, and the model goes on from there.</summary>
         public IntPtr thinking_close;
 
         /// <summary>Length of thinking_close.</summary>
@@ -712,7 +712,7 @@ namespace Ember.Interop
         /// <summary>Turns that were dropped before the reply, because the conversation had become too long.</summary>
         public uint n_dropped_turns;
 
-        /// <summary>Tokens that the sequence forgot with them, without what stands behind them being run again.</summary>
+        /// <summary>Tokens that the sequence forgot with them, without running the tokens after them again.</summary>
         public uint n_forgotten;
 
         /// <summary>An ember_finish_reason; EMBER_FINISH_NONE while the reply is under way.</summary>
@@ -1064,7 +1064,7 @@ namespace Ember.Interop
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         public static extern Status ember_model_options_set_isa(EmberHandle options, byte[] isa, UIntPtr isa_len, out IntPtr err);
 
-        /// <summary>Sets which matrices are packed when a model is loaded. Packing changes no result but those of F16 and BF16 weights, by roundings, and of EMBER_PACK_ALWAYS where the instruction set has no products with packed rows. Packed F16 and BF16 weights are multiplied as 16-bit whole numbers where that is faster (x86-64); with EMBER_PACK_NEVER they are multiplied in 32-bit floating point.</summary>
+        /// <summary>Sets which matrices are packed when a model is loaded. Packing changes no result but those of F16 and BF16 weights, by roundings, and of EMBER_PACK_ALWAYS where the instruction set has no products with packed rows. Packed F16 and BF16 weights are multiplied as 16-bit integers where that is faster (x86-64); with EMBER_PACK_NEVER they are multiplied in 32-bit floating point.</summary>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         public static extern Status ember_model_options_set_pack(EmberHandle options, int pack, out IntPtr err);
 

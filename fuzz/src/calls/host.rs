@@ -1,4 +1,4 @@
-//! What is the host's: its allocator, and its callbacks.
+//! The host's part: its allocator and its callbacks.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ffi::{c_char, c_void};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI64, AtomicU32, Ordering::SeqCst};
 use ember::capi;
 use ember::error::ember_status::{EMBER_E_INTERNAL, EMBER_OK};
 
-/// The allocator: how many blocks are out, and after how many it has no more.
+/// The allocator: how many blocks are allocated, and after how many more it fails.
 #[derive(Default)]
 pub struct Heap {
     living: AtomicI64,
@@ -16,12 +16,12 @@ pub struct Heap {
 }
 
 impl Heap {
-    /// From now on gives `n` blocks and no more.
+    /// Fails after `n` more blocks.
     pub fn refill(&self, n: u32) {
         self.left.store(n, SeqCst);
     }
 
-    /// Blocks that did not come back.
+    /// Blocks that were not freed.
     pub fn n_living(&self) -> i64 {
         self.living.load(SeqCst)
     }
@@ -52,9 +52,9 @@ pub unsafe extern "C" fn deallocate(block: *mut c_void, size: usize, alignment: 
     unsafe { dealloc(block.cast(), layout) };
 }
 
-/// What a callback is given.
+/// The user data of a callback.
 pub struct Callback {
-    /// Calls until it wants no more.
+    /// Calls after which it stops.
     left: AtomicU32,
     /// The context at work, perhaps.
     context: *mut capi::ember_context,
@@ -71,7 +71,7 @@ impl Callback {
         (&raw const *self).cast_mut().cast()
     }
 
-    /// Whether it goes on.
+    /// Whether it wants to go on.
     fn next(&self) -> bool {
         let mut n_past = 0;
         // SAFETY: the context lives; it is at work, which is an error and no more.
@@ -122,7 +122,7 @@ pub unsafe extern "C" fn write(data: *const u8, len: usize, user_data: *mut c_vo
     i32::from(!unsafe { callback(user_data) }.next())
 }
 
-/// An ember_read_callback: zeros, the end, a stop, or more than there is room for.
+/// An ember_read_callback: zeros, the end, a stop, or more bytes than fit.
 pub unsafe extern "C" fn read(buffer: *mut u8, capacity: usize, user_data: *mut c_void) -> i64 {
     // SAFETY: given with it.
     let callback = unsafe { callback(user_data) };
@@ -131,7 +131,7 @@ pub unsafe extern "C" fn read(buffer: *mut u8, capacity: usize, user_data: *mut 
         return -1;
     }
     let n = capacity.min(left as usize);
-    // SAFETY: there is room for so many.
+    // SAFETY: there is space for so many.
     unsafe { buffer.write_bytes(0, n) };
     if left == 7 { i64::MAX } else { n as i64 }
 }
@@ -143,7 +143,7 @@ pub unsafe extern "C" fn progress(done: f32, user_data: *mut c_void) -> i32 {
     i32::from(!unsafe { callback(user_data) }.next())
 }
 
-/// An ember_candidates_callback that turns the logits around, and sometimes makes them no numbers.
+/// An ember_candidates_callback that negates the logits, and sometimes makes them NaN.
 pub unsafe extern "C" fn candidates(tokens: *const u32, logits: *mut f32, n: usize, _: *mut c_void) -> i32 {
     // SAFETY: so many, says the header, here and below.
     let tokens = unsafe { std::slice::from_raw_parts(tokens, n) };
@@ -171,7 +171,7 @@ pub unsafe extern "C" fn release(user_data: *mut c_void) {
     drop(unsafe { Box::from_raw(user_data.cast::<Vec<u8>>()) });
 }
 
-/// An address that is nobody's, for handles of which only the address counts.
+/// An address at which no object lies, for handles of which only the address counts.
 pub fn misaligned<T>() -> *mut T {
     without_provenance_mut(1)
 }

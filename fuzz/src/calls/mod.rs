@@ -1,9 +1,9 @@
-//! Any sequence of calls of the C functions, as a host with a bad day makes them: handles that are NULL or of another type,
-//! numbers out of range, text that is no text, places for results that are NULL, callbacks that stop or call back, and
-//! handles freed in any order. What the header calls the caller's fault is left out: handles that were freed, pointers to
-//! less memory than was said, two threads.
+//! Any sequence of calls of the C functions, with arguments that a careless host may pass: handles that are NULL or of another
+//! type, numbers out of range, bytes that are no text, places for results that are NULL, callbacks that stop or call back, and
+//! handles freed in any order. Undefined uses are left out, as the header names them: freed handles, pointers to less memory than
+//! stated, two threads.
 //!
-//! No call may end as EMBER_E_INTERNAL; an error has a sentence; what was taken from the host's allocator comes back.
+//! No call may end as EMBER_E_INTERNAL; an error has a sentence; the host's allocator gets all of its memory back.
 
 mod host;
 mod objects;
@@ -48,7 +48,7 @@ pub fn run(bytes: &[u8]) {
     world.end();
 }
 
-/// All that the host has.
+/// All objects that the host has.
 struct World<'a> {
     u: Unstructured<'a>,
     models: Vec<*mut capi::ember_model>,
@@ -88,7 +88,7 @@ impl<'a> World<'a> {
             heap: Box::default(),
             callbacks: Vec::new(),
         };
-        // Every host has a model and a context; what else there is the input says.
+        // Every host has a model and a context; the input chooses the other objects.
         let file = super::tiny::llama();
         let (mut model, mut context, mut sampler) = (null_mut(), null_mut(), null_mut());
         // SAFETY: as in `call`.
@@ -144,7 +144,7 @@ impl<'a> World<'a> {
         self.u.ratio(7, 8)
     }
 
-    /// What every call keeps: no defect; a sentence with every error, none without.
+    /// What must hold after every call: no defect; a sentence with every error, none without.
     fn check(&mut self, function: &str, status: ember_status, error: Option<*mut capi::ember_error>) {
         assert_ne!(status, EMBER_E_INTERNAL, "{function}");
         let Some(error) = error else { return };
@@ -163,7 +163,7 @@ impl<'a> World<'a> {
         unsafe { capi::ember_error_free(error) };
     }
 
-    /// A number: small as a rule, sometimes out of all range.
+    /// A number: usually small, sometimes out of all range.
     fn number(&mut self) -> Result<u32> {
         Ok(match self.u.int_in_range(0..=9u8)? {
             0 => *self.u.choose(&[u32::MAX, 1 << 31, 0x7fff_ffff, 70_000, 100, 33, 32])?,
@@ -237,7 +237,7 @@ impl<'a> World<'a> {
         Ok(if self.u.ratio(1, 24)? { null_mut() } else { result })
     }
 
-    /// Gives everything back, in an order that the input says.
+    /// Frees everything, in an order that the input chooses.
     fn end(mut self) {
         let order = self.u.arbitrary().unwrap_or(0u8);
         let mut groups: [fn(&mut World<'_>); 4] = [

@@ -245,14 +245,14 @@ impl World<'_> {
     pub(super) fn set_context_option(&mut self) -> Result<()> {
         let o = pick!(self, context_options);
         let (number, yes) = (self.number()?, self.u.arbitrary()?);
-        // What takes gigabytes because it was asked for is no defect.
+        // A call that takes gigabytes because the host asked for them is no defect.
         let size = if number == 0x7fff_ffff { 64 } else { number };
         match self.u.int_in_range(0..=12u8)? {
             0 => call!(self, ember_context_options_set_n_ctx(o, size)),
             1 => call!(self, ember_context_options_set_n_seq(o, number)),
             2 => call!(self, ember_context_options_set_n_batch(o, number)),
             3 => {
-                // So many threads would be made.
+                // The library would make so many threads.
                 let n = if (4..=512).contains(&number) { 2 } else { number };
                 call!(self, ember_context_options_set_n_threads(o, n))
             }

@@ -1,4 +1,4 @@
-//! Calls that do something with what there is.
+//! Calls that work with the objects.
 
 use std::ptr::{null, null_mut};
 
@@ -110,7 +110,7 @@ impl World<'_> {
                 call!(self, ember_context_state_read(context, sequence, Some(host::read), data));
             }
             _ => {
-                // No such folder, as a rule.
+                // Such a folder rarely exists.
                 let path = b"/nonexistent/state";
                 let (path, len) = (path.as_ptr().cast(), path.len());
                 call!(self, ember_context_state_save_file(context, sequence, path, len));
@@ -270,7 +270,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// What only tells something.
+    /// Calls that only read.
     pub(super) fn ask(&mut self) -> Result<()> {
         let (context, model) = (pick!(self, contexts), pick!(self, models));
         let (key, index) = (self.bytes()?, self.number()? as usize);

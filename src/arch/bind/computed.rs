@@ -1,4 +1,4 @@
-//! Vectors that no file has, as weights.
+//! Weights that no file has.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use super::Binder;
 use crate::backend::{Backend, WeightRole, WeightSource};
 use crate::error::{Error, Result};
 use crate::gguf::FileBytes;
-use crate::memory::{Memory, room_for};
+use crate::memory::{Memory, with_capacity};
 use crate::nn::norm::{NormKind, NormLayer};
 use crate::quant::Format;
 
@@ -33,13 +33,13 @@ impl<B: Backend> Binder<'_, B> {
             )));
         };
         self.used.insert(&t.name);
-        let mut out: Vec<f32> = room_for(n, "a table of numbers")?;
+        let mut out: Vec<f32> = with_capacity(n, "a table of numbers")?;
         out.resize(n, 0.0);
         (format.dequantize)(self.gguf.tensor_bytes(t), &mut out);
         Ok(out)
     }
 
-    /// Whether two tensors are there and are the same, bit by bit.
+    /// Whether two tensors exist and are the same, bit by bit.
     pub fn are_equal(&self, a: &str, b: &str) -> bool {
         match (self.gguf.tensor(a), self.gguf.tensor(b)) {
             (Some(a), Some(b)) => {
@@ -49,14 +49,14 @@ impl<B: Backend> Binder<'_, B> {
         }
     }
 
-    /// Lets the tensor `name` be, which has no effect.
+    /// Skips the tensor `name`, which has no effect.
     pub fn leave(&mut self, name: &str) {
         if let Some(t) = self.gguf.tensor(name) {
             self.used.insert(&t.name);
         }
     }
 
-    /// Vectors that no file has, `n_rows` of the same length.
+    /// `n_rows` computed vectors of the same length as a weight.
     pub fn computed(&mut self, name: &str, n_rows: usize, elements: &[f32]) -> Result<B::Weight> {
         let bytes: Vec<u8> = elements.iter().flat_map(|x| x.to_le_bytes()).collect();
         let file = Arc::new(FileBytes::copy(&bytes, &Memory::default())?);

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::nn::pooling::Pooled;
 
 impl<B: Backend> Binder<'_, B> {
-    /// The layers: those of `block_count` but for the last ones that predict further tokens.
+    /// The layers: `block_count` without the last ones that predict further tokens.
     pub fn n_layer(&self) -> Result<usize> {
         let (n_blocks, n_next) = (self.dim("block_count")?, self.count("nextn_predict_layers")? as usize);
         match n_blocks.checked_sub(n_next) {
@@ -86,7 +86,7 @@ impl<B: Backend> Binder<'_, B> {
         self.info_of_heads((1, 1, 1), n_ff)
     }
 
-    /// The same for heads of these numbers and this length.
+    /// The dimensions for these numbers of heads and this length.
     fn info_of_heads(
         &self,
         (n_head, n_head_kv, head_dim): (usize, usize, usize),
@@ -151,14 +151,14 @@ impl<B: Backend> Binder<'_, B> {
         })
     }
 
-    /// The numbers `ARCH.name` of all blocks, those that predict further tokens too, of a list or of a single one.
+    /// The numbers `ARCH.name` of all blocks, with those that predict further tokens: a list or a single one.
     pub fn layer_counts(&self, name: &str) -> Result<Vec<u32>> {
         let n_blocks = self.dim("block_count")?;
         let counts = self.counts(name, n_blocks)?;
         Ok(if counts.len() == 1 { vec![counts[0]; n_blocks] } else { counts })
     }
 
-    /// The one number of key/value heads that layers with attention have; in `n_head_kv` others have 0.
+    /// The number of key/value heads that all layers with attention have; others have 0 in `n_head_kv`.
     pub fn one_head_count(&self, n_head_kv: &[u32]) -> Result<usize> {
         let mut counts = n_head_kv.iter().filter(|&&n| n > 0);
         let called = || self.called("attention.head_count_kv");
@@ -174,7 +174,8 @@ impl<B: Backend> Binder<'_, B> {
         }
     }
 
-    /// Whether value heads that share a key head are neighbours; in GGUF files each lies as far from the next as there are key heads.
+    /// Whether value heads that share a key head are neighbours. In GGUF files each is as many heads from the next as there are
+    /// key heads.
     pub fn values_are_grouped(&self) -> bool {
         self.gguf.further().values_are_grouped
     }
@@ -184,7 +185,7 @@ impl<B: Backend> Binder<'_, B> {
         self.gguf.further().least_time_step
     }
 
-    /// What norms within mixers of Mamba add under their root; GGUF files do not have it.
+    /// The epsilon of norms within Mamba mixers; GGUF files do not have it.
     pub fn mixer_epsilon(&self) -> Option<f32> {
         self.gguf.further().mixer_epsilon
     }

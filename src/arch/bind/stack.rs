@@ -1,5 +1,5 @@
-//! Weights that older files have in other numbers: experts of the first files of Mixtral, each a tensor by itself, and what makes keys
-//! and values of latent attention, which was one.
+//! Weights that older files store differently: Mixtral's experts as separate tensors, and the key and value matrices of latent
+//! attention as one tensor.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::gguf::{FileBytes, quoted};
 use crate::memory::Memory;
 use crate::quant::Format;
 
-/// The matrices `stem.0.weight` to `stem.{n-1}.weight`, each of the shape `dims`, one below the other in memory of their own.
+/// The matrices `stem.0.weight` to `stem.{n-1}.weight`, each of the shape `dims`, copied one below the other.
 pub fn experts<B: Backend>(
     file: &mut Binder<'_, B>,
     stem: &str,
@@ -75,8 +75,9 @@ pub fn experts<B: Backend>(
 }
 
 impl<B: Backend> Binder<'_, B> {
-    /// What makes keys and what makes values of the latent vector, from the tensor `name` that does both: of each of `n_head` heads `nope` rows
-    /// for its key and `v` rows for its value, of `latent` columns. The first is given the other way round, `[latent, nope]` of each head.
+    /// The key matrices and the value matrices of the latent vector, from the tensor `name` with both: for each of `n_head` heads
+    /// `nope` rows for its key and `v` rows for its value, of `latent` columns. The first are returned transposed, `[latent,
+    /// nope]` for each head.
     pub fn split_kv(
         &mut self,
         name: &str,

@@ -13,7 +13,7 @@ pub(super) fn causal_conv(pass: &HostPass, args: CausalConv<'_, CpuBackend>) {
     let n_before = len - 1;
     let plan = pass.states();
     for (run, slots) in pass.runs.iter().zip(plan.runs) {
-        // Row `i` of the state's and, behind them, the run's.
+        // Row `i` of the state, followed by the run's.
         let row = |i: usize| (i >= n_before).then(|| &x[(run.first + i - n_before) * n..][..n]);
         for (t, out) in args.out[run.first * n..][..run.len * n].chunks_exact_mut(n).enumerate() {
             for (c, out) in out.iter_mut().enumerate() {

@@ -5,7 +5,7 @@ use super::sigmoid;
 use crate::backend::host::HostWeight;
 use crate::backend::{Backend, Gating, Groups, MoeRoute};
 
-/// What [`route_row`] needs beside the logits.
+/// The inputs of [`route_row`] beside the logits.
 #[derive(Clone, Copy)]
 pub(in crate::backend) struct Routing<'a> {
     gating: Gating,
@@ -33,7 +33,7 @@ pub(in crate::backend) fn route_row(logits: &[f32], routing: Routing<'_>, route:
     };
     let share = |logit: f32| match routing.gating {
         Gating::Softmax => libm::expf(logit - max) / total,
-        // In the order of logits; what becomes of the chosen ones is told below.
+        // Experts are chosen in the order of logits; their shares are computed below.
         Gating::SparseMixer => logit,
         Gating::Sigmoid => sigmoid(logit),
     };
@@ -42,7 +42,7 @@ pub(in crate::backend) fn route_row(logits: &[f32], routing: Routing<'_>, route:
         let score = |expert: usize| share(logits[expert]) + routing.bias.map_or(0.0, |bias| bias[expert]);
         (logits.len() / groups.n, best_groups(groups, logits.len() / groups.n, score))
     });
-    // What is in no group that was chosen comes behind all else.
+    // Experts outside the chosen groups come last.
     let in_group = |expert: usize| of_groups.is_none_or(|(len, groups)| groups >> (expert / len) & 1 == 1);
     let among = |(expert, score): (usize, f32)| if in_group(expert) { score } else { f32::NEG_INFINITY };
     match routing.bias {
@@ -98,8 +98,8 @@ fn best_groups(groups: Groups, len: usize, score: impl Fn(usize) -> f32) -> u64 
     chosen
 }
 
-/// Makes `chosen`, which has room for as many, the numbers and values of the largest of `values` in their order, of equal ones
-/// the lower number first. NaN is as good as `-inf`.
+/// Writes the largest of `values` and their numbers to `chosen`, as many as it holds, the largest first; of equal ones the lower
+/// number. NaN counts as `-inf`.
 fn choose(values: impl Iterator<Item = f32>, chosen: &mut [[f32; 2]]) {
     let order = |a: &[f32; 2], b: &[f32; 2]| b[1].total_cmp(&a[1]).then(a[0].total_cmp(&b[0]));
     // -0 is as large as 0.
@@ -107,7 +107,7 @@ fn choose(values: impl Iterator<Item = f32>, chosen: &mut [[f32; 2]]) {
         |(expert, x): (usize, f32)| [expert as f32, if x.is_nan() { f32::NEG_INFINITY } else { x + 0.0 }];
     let mut entries = values.enumerate().map(entry);
     chosen.iter_mut().zip(&mut entries).for_each(|(chosen, entry)| *chosen = entry);
-    // A heap, whose root is the one to go next.
+    // A heap, whose root is the one to be replaced next.
     let sink = |heap: &mut [[f32; 2]], mut at: usize| {
         while let Some(child) = heap.get(2 * at + 1) {
             let last_child = match heap.get(2 * at + 2) {

@@ -5,13 +5,13 @@ use std::ops::Range;
 
 use super::Zeroed;
 use super::kv_block::{clear, put, take};
-use crate::backend::{KvHeads, KvPages, KvShape, KvType, Turn};
+use crate::backend::{KvHeads, KvPages, KvShape, KvType, Rotation};
 use crate::error::{Error, Result};
 use crate::kernels::attention::{I16_MOST, I16_PIECE, KvLayout, PAGE_LEN, SCALED};
 use crate::kernels::{Kernels, KvStore};
 use crate::memory::Memory;
 
-/// Keys and values of all layers: of each page `[layer][K, V][head]` blocks, which lie as [`KvLayout`] says.
+/// Keys and values of all layers. A page has blocks `[layer][K, V][head]`, whose places [`KvLayout`] gives.
 pub struct HostKv {
     layers: Vec<KvLayer>,
     bytes: Zeroed<u8>,
@@ -38,7 +38,7 @@ pub struct KvLayer {
 }
 
 impl KvLayer {
-    /// What a part is rounded to.
+    /// The type that a part is rounded to.
     pub fn kv_type(&self, part: Part) -> KvType {
         self.types[part as usize]
     }
@@ -51,7 +51,7 @@ impl KvLayer {
         }
     }
 
-    /// Whether it has this part: values that are parts of keys are kept as these alone.
+    /// Whether it stores this part. Values that are parts of keys are not stored again.
     pub fn keeps(&self, part: Part) -> bool {
         part == Part::K || self.heads.dims.v_at.is_none()
     }
@@ -98,7 +98,7 @@ impl KvHeads {
         self.parts(k_type, v_type).into_iter().take(n).map(|(kv_type, dim)| kv_type.block_bytes(dim))
     }
 
-    /// The type and length of keys and of values. Those that are parts of keys have these' type.
+    /// The type and length of keys and of values. Values that are parts of keys have their type.
     fn parts(&self, k_type: KvType, v_type: KvType) -> [(KvType, usize); 2] {
         let v_type = if self.dims.v_at.is_some() { k_type } else { v_type };
         [(k_type, self.dims.k), (v_type, self.dims.v)]
@@ -119,7 +119,7 @@ impl KvShape {
         KvLayout::new(self.n_pages, self.page_bytes().unwrap_or(0), block)
     }
 
-    /// `InvalidArgument` where heads cannot be cut into pieces of the length that a type asks for.
+    /// `InvalidArgument` where the length of heads is no multiple of what a type needs.
     fn check_dims(&self) -> Result<()> {
         let [k, v] = if self.k_type == self.v_type { ["kv_type"; 2] } else { ["k_type", "v_type"] };
         for heads in &self.layers {
@@ -174,7 +174,7 @@ impl HostKv {
         let layout = shape.page_bytes().map(|_| shape.layout()).ok_or_else(too_much)?;
         let mut bytes: Zeroed<u8> =
             memory.zeroed(layout.total_bytes().ok_or_else(too_much)?, "the KV cache")?;
-        // Pages are handed out from the front, so what is touched lies together.
+        // Pages are handed out from the front, so touched memory is contiguous.
         bytes.prefer_large_pages();
         let types = [shape.k_type, shape.v_type];
         let mut begin = 0;
@@ -202,7 +202,7 @@ impl HostKv {
         }
     }
 
-    /// The memory, in which [`KvLayer::block`] says where what is.
+    /// The memory. [`KvLayer::block`] gives the place of each block.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
@@ -221,26 +221,26 @@ impl HostKv {
         }
     }
 
-    /// Moves the rows of the slots `from` to those of `to`, one after another; keys are turned by `turn`. `x` has room for
+    /// Moves the rows of the slots `from` to those of `to`, one after another; keys are rotated by `rotation`. `x` has space for
     /// a head.
     pub fn relocate(
         &mut self,
         kernels: &Kernels,
         layer: usize,
         (from, to): (&[u32], &[u32]),
-        turn: Option<Turn<'_>>,
+        rotation: Option<Rotation<'_>>,
         x: &mut [f32],
     ) {
         let layer = self.layers[layer];
-        for (part, turn) in
-            [(Part::K, turn), (Part::V, None)].into_iter().filter(|(part, _)| layer.keeps(*part))
+        for (part, rotation) in
+            [(Part::K, rotation), (Part::V, None)].into_iter().filter(|(part, _)| layer.keeps(*part))
         {
             let x = &mut x[..layer.dim(part)];
             for (&from, &to) in from.iter().zip(to) {
                 for head in 0..layer.heads.n {
                     let block = |slot: u32| layer.block(slot as usize / PAGE_LEN, part, head);
                     take(&layer, part, from, &self.bytes[block(from)], x);
-                    turn_head(kernels, turn, x);
+                    rotate_head(kernels, rotation, x);
                     put(kernels, &layer, part, to, x, &mut self.bytes[block(to)]);
                 }
             }
@@ -255,16 +255,16 @@ impl HostKv {
     }
 }
 
-/// Turns the pairs of one head's vector.
-pub fn turn_head(kernels: &Kernels, turn: Option<Turn<'_>>, x: &mut [f32]) {
-    if let Some(turn) = turn {
-        (kernels.rope)(x, turn.cos, turn.sin, turn.style);
+/// Rotates the pairs of one head's vector.
+pub fn rotate_head(kernels: &Kernels, rotation: Option<Rotation<'_>>, x: &mut [f32]) {
+    if let Some(rotation) = rotation {
+        (kernels.rope)(x, rotation.cos, rotation.sin, rotation.style);
     }
 }
 
 impl KvPages for HostKv {
     fn usual_type(layers: &[KvHeads], head_dim: usize) -> KvType {
-        // What another type would save is little where one layer's keys and values are all there are.
+        // Another type would save little memory in a single layer.
         let usual = KvType::usual(head_dim);
         let takes_it = |heads: &KvHeads| {
             let [k, v] = heads.parts(usual, usual).map(|(_, dim)| KvType::usual(dim));
@@ -362,7 +362,7 @@ mod tests {
             let error = HostKv::new(&shape, &Memory::default()).err().expect("a refusal").to_string();
             assert!(error.contains("v_type is i16") && error.contains(why), "{error}");
         }
-        // By the name of the option that sets both, with all that would do.
+        // The sentence names the option that sets both, and all types that would fit.
         for (head_dim, others) in [(48, "take i16, f16 or f32"), (24, "take f16 or f32")] {
             let (k_type, v_type) = (KvType::Q8_0, KvType::Q8_0);
             let layers = vec![KvHeads { n: 1, dims: HeadDims::all(head_dim) }];

@@ -12,7 +12,7 @@ use crate::backend::KvType;
 use crate::kernels::attention::{HALF, PAGE_LEN, SCALED};
 use crate::kernels::{Kernels, KvBlock};
 
-/// Makes zeros of what a block holds of some tokens.
+/// Clears what a block holds of some tokens.
 pub(super) fn clear(layer: &KvLayer, part: Part, tokens: Range<usize>, block: &mut [u8]) {
     let dim = layer.dim(part);
     let (width, scale_width) = match layer.kv_type(part) {
@@ -42,7 +42,7 @@ pub(super) fn clear(layer: &KvLayer, part: Part, tokens: Range<usize>, block: &m
     }
 }
 
-/// Most elements that are converted at a time; whole numbers of [`SCALED`].
+/// Most elements that are converted at a time; a multiple of [`SCALED`].
 const CONVERTED: usize = 64;
 
 /// Writes one head's vector to its block; [`KvBlock`](crate::kernels::KvBlock) says where elements lie.
@@ -88,7 +88,7 @@ fn put_pairs(kernels: &Kernels, part: Part, slot: usize, (x, unit): (&[f32], f32
                 }
             }
             Part::V => {
-                // Each value lies beside one of the token half a page before or behind.
+                // Each value lies beside the value of the token half a page before or after.
                 let pairs = codes[(slot % HALF * dim + i * CONVERTED) * 2..].as_chunks_mut::<2>().0;
                 pairs.iter_mut().zip(buffer).for_each(|(pair, code)| pair[slot / HALF] = *code);
             }
@@ -96,7 +96,7 @@ fn put_pairs(kernels: &Kernels, part: Part, slot: usize, (x, unit): (&[f32], f32
     }
 }
 
-/// Reads one head's vector from its block. Numbers that [`put`] wrote are the same when it writes them again.
+/// Reads one head's vector from its block. [`put`] writes the same bits when it gets these numbers again.
 pub fn take(layer: &KvLayer, part: Part, slot: u32, block: &[u8], x: &mut [f32]) {
     let (slot, dim) = (slot as usize % PAGE_LEN, layer.dim(part));
     let at = |i: usize| match part {
@@ -120,7 +120,7 @@ pub fn take(layer: &KvLayer, part: Part, slot: u32, block: &[u8], x: &mut [f32])
     }
 }
 
-/// Converts a vector in ascending parts and puts it into place.
+/// Converts a vector in ascending chunks and writes them to their places.
 fn spread<T: Copy + Default>(
     block: &mut [T],
     part: Part,

@@ -1,7 +1,8 @@
-//! Packs matrices ([`crate::quant::packed`]) when all of a model's are known: about in the order of the file, and on all threads.
-//! A mapped file is read, half a megabyte at a time, so that a model does not lie in memory twice, and the system does not
-//! have to map pages for one look at each (three times as long). Vectors that lie between matrices are copied as they are: a system that maps
-//! up to two megabytes around each byte that is touched would bring most of the file into memory for the norms alone.
+//! Packs matrices ([`crate::quant::packed`]) when all of a model's are known: roughly in the order of the file, and on all
+//! threads.
+//! Ember reads a mapped file half a megabyte at a time. So a model does not lie in memory twice, and the system does not map
+//! pages that are read one time (which takes three times as long). Vectors between matrices are copied as they are: some systems
+//! map up to two megabytes around each touched byte, and the norms alone would bring most of the file into memory.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -18,13 +19,13 @@ use crate::quant::pack::{Rows, Transpose};
 use crate::quant::packed::{ALIGN, Packing, ROWS};
 use crate::threads::{Mutex, ThreadPool};
 
-/// Bytes of packed rows that matrices share one allocation for, at least: with large pages, of which each ends in a part
-/// of one, and few enough that not having them can be blamed on a tensor.
+/// Least bytes of packed rows in an allocation that matrices share. Large pages make it fast, and each allocation wastes part of
+/// its last page. It is small enough to blame a failed allocation on a tensor.
 const BLOCK_BYTES: usize = 64 << 20;
-/// Bytes of packed rows in one task, about: so few that what was read for them is still in the second-level cache when it is
-/// packed, and so many that asking the system for it costs little beside.
+/// Approximate bytes of packed rows in one task. What a task reads is still in the second-level cache when it is packed, and a
+/// system call costs little beside the packing.
 const TASK_BYTES: usize = 512 << 10;
-/// How many tasks ahead of the one that is packed the file is fetched from disk.
+/// The file is fetched from disk this many tasks ahead of the one that is packed.
 const TASKS_AHEAD: usize = 32;
 
 /// The groups of one matrix, or a copy of a vector.
@@ -61,7 +62,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Bytes of the result: whole cache lines, so that the next begins with one.
+    /// Bytes of the result: whole cache lines, so that the next result begins at one.
     fn packed_bytes(&self) -> usize {
         match self.packing {
             Some(packing) => self.n_rows.div_ceil(ROWS) * packing.group_bytes(self.n_cols),
@@ -69,7 +70,7 @@ impl Source {
         }
     }
 
-    /// Rows of one task, and bytes of what it makes of them.
+    /// Rows of one task, and bytes of its result.
     fn task(&self) -> (usize, usize) {
         match self.packing.map(|packing| packing.group_bytes(self.n_cols)) {
             Some(group_bytes) => {
@@ -97,13 +98,13 @@ struct Task<'a> {
 }
 
 impl Task<'_> {
-    fn run(&mut self, transpose: Transpose, rooms: &Rooms) -> Result<()> {
+    fn run(&mut self, transpose: Transpose, buffers: &ReadBuffers) -> Result<()> {
         let Source { file, format, n_cols, .. } = self.source;
         let Some(packing) = self.source.packing else {
             return file.copy_to(self.range.start, &mut self.out[..self.range.len()]);
         };
-        rooms.with(|room| {
-            let rows = file.read_at(self.range.clone(), room)?;
+        buffers.with(|buffer| {
+            let rows = file.read_at(self.range.clone(), buffer)?;
             let row_bytes = format.row_bytes(*n_cols);
             let groups = self.out.chunks_exact_mut(packing.group_bytes(*n_cols));
             for (bytes, group) in rows.chunks(ROWS * row_bytes).zip(groups) {
@@ -114,31 +115,31 @@ impl Task<'_> {
     }
 }
 
-/// A place for each thread to read into. They are gone when all is packed, so no memory limit counts them.
-struct Rooms {
+/// A buffer for each thread to read into. They are freed when all is packed, so no memory limit counts them.
+struct ReadBuffers {
     n_bytes: usize,
     free: Mutex<Vec<Zeroed<u8>>>,
 }
 
-impl Rooms {
-    /// Places with room for the tasks of `sources`, as far as they are read and packed.
-    fn new(sources: &[Source]) -> Rooms {
+impl ReadBuffers {
+    /// Buffers large enough for the tasks of `sources`, into which files are read.
+    fn new(sources: &[Source]) -> ReadBuffers {
         let mapped = sources.iter().filter(|source| source.packing.is_some() && source.file.is_mapped());
         let n_bytes = mapped.map(|source| source.rows(0, source.task().0).len()).max().unwrap_or(0);
-        Rooms { n_bytes, free: Mutex::default() }
+        ReadBuffers { n_bytes, free: Mutex::default() }
     }
 
     fn with(&self, read: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<()> {
         let free = self.free.lock().pop();
         let new = || Memory::UNLIMITED.zeroed(self.n_bytes, "a part of a file that is read");
-        let mut room = free.map_or_else(new, Ok)?;
-        let outcome = read(&mut room);
-        self.free.lock().push(room);
+        let mut buffer = free.map_or_else(new, Ok)?;
+        let outcome = read(&mut buffer);
+        self.free.lock().push(buffer);
         outcome
     }
 }
 
-/// What goes with loading weights.
+/// Options and progress of loading weights.
 #[derive(Debug, Clone, Default)]
 pub struct Loading {
     /// End the packing early. Every task looks at them.
@@ -167,17 +168,17 @@ pub struct Packer {
     sources: Vec<Source>,
     /// See [`crate::kernels::Kernels::transpose`].
     transpose: Transpose,
-    /// How.
+    /// Options and progress.
     pub loading: Loading,
 }
 
 impl Packer {
-    /// One that packs with `transpose`.
+    /// A packer that uses `transpose`.
     pub fn new(transpose: Transpose) -> Packer {
         Packer { sources: Vec::new(), transpose, loading: Loading::default() }
     }
 
-    /// Has `source` packed by the next [`Packer::run`], which puts the result where this says.
+    /// Adds `source` for the next [`Packer::run`], which puts the result into the returned slot.
     pub fn add(&mut self, source: Source) -> Arc<OnceLock<PackedRows>> {
         self.loading.progress.expect(source.range.len() as u64);
         let slot = Arc::clone(&source.slot);
@@ -185,10 +186,10 @@ impl Packer {
         slot
     }
 
-    /// Packs what was added, into memory of `memory`.
+    /// Packs the added sources into memory of `memory`.
     ///
-    /// Errors: `NoMemory` names the tensor that there was no room for; those before it are packed. `Cancelled`. `Io` names the
-    /// tensor whose bytes a mapped file has no more.
+    /// Errors: `NoMemory` names the tensor that did not fit; those before it are packed. `Cancelled`. `Io` names the tensor whose
+    /// bytes are no longer in a mapped file.
     pub fn run(&mut self, pool: &mut ThreadPool, memory: &Memory) -> Result<()> {
         self.run_in_blocks(BLOCK_BYTES, pool, memory)
     }
@@ -196,7 +197,7 @@ impl Packer {
     /// As [`Packer::run`]; matrices share an allocation until it has `block_bytes`.
     fn run_in_blocks(&mut self, block_bytes: usize, pool: &mut ThreadPool, memory: &Memory) -> Result<()> {
         let mut sources = std::mem::take(&mut self.sources);
-        // Files in the order in which they came, not that of their addresses: so blocks are the same whenever they are counted.
+        // Files in the order in which they were added, not in that of their addresses: so every count of the blocks is the same.
         let file = |source: &Source| Arc::as_ptr(&source.file).addr();
         let mut places = HashMap::new();
         for source in &sources {
@@ -204,7 +205,7 @@ impl Packer {
             places.entry(file(source)).or_insert(next);
         }
         sources.sort_by_key(|source| (places[&file(source)], source.range.start));
-        let rooms = Rooms::new(&sources);
+        let buffers = ReadBuffers::new(&sources);
         let mut rest = &sources[..];
         while !rest.is_empty() {
             self.loading.watch().check()?;
@@ -215,7 +216,7 @@ impl Packer {
                 fits
             });
             let (block, others) = rest.split_at(n.count());
-            self.pack_block(block, n_bytes, &rooms, pool, memory)?;
+            self.pack_block(block, n_bytes, &buffers, pool, memory)?;
             rest = others;
         }
         Ok(())
@@ -226,7 +227,7 @@ impl Packer {
         &self,
         sources: &[Source],
         n_bytes: usize,
-        rooms: &Rooms,
+        buffers: &ReadBuffers,
         pool: &mut ThreadPool,
         memory: &Memory,
     ) -> Result<()> {
@@ -238,7 +239,7 @@ impl Packer {
         let mut block = memory.zeroed::<u8>(n_bytes, &what)?;
         block.prefer_large_pages();
         if !memory.measures() {
-            self.fill(sources, &mut block, rooms, pool)?;
+            self.fill(sources, &mut block, buffers, pool)?;
         }
         if self.loading.lock {
             block.lock().map_err(|e| Loading::not_locked(&what, &e))?;
@@ -254,14 +255,20 @@ impl Packer {
             };
             // A slot is filled once: its weight was added once.
             let _ = source.slot.set(PackedRows { block: Arc::clone(&block), range });
-            // Pages that were touched before, by whoever looked at the numbers.
+            // Pages that were touched before, when the numbers were checked.
             source.file.release(source.range.clone());
         }
         Ok(())
     }
 
     /// Packs or copies sources one after another into `block`.
-    fn fill(&self, sources: &[Source], block: &mut [u8], rooms: &Rooms, pool: &mut ThreadPool) -> Result<()> {
+    fn fill(
+        &self,
+        sources: &[Source],
+        block: &mut [u8],
+        buffers: &ReadBuffers,
+        pool: &mut ThreadPool,
+    ) -> Result<()> {
         let mut tasks = Vec::new();
         let mut rest = block;
         for source in sources {
@@ -287,13 +294,13 @@ impl Packer {
             fetch(i + TASKS_AHEAD);
             let outcome = watch.check().and_then(|()| {
                 tasks.iter_mut().try_for_each(|task| {
-                    let outcome = task.run(self.transpose, rooms);
+                    let outcome = task.run(self.transpose, buffers);
                     outcome.map_err(|e| e.within(&format!("the tensor {:?}", task.source.name)))
                 })
             });
             match outcome {
                 Ok(()) => self.loading.progress.add(tasks.iter().map(|task| task.range.len() as u64).sum()),
-                // Only the first is told.
+                // Only the first is reported.
                 Err(error) => drop(ended.set(error)),
             }
         });

@@ -1,4 +1,4 @@
-//! The pass that a backend on the host is in.
+//! The pass that a backend on the host runs.
 #![forbid(unsafe_code)]
 
 use super::Stop;
@@ -6,7 +6,7 @@ use crate::backend::{Limits, PageTables, Pass, Run, StateCopy, StatePlan, StateR
 use crate::error::{Error, Result};
 use crate::kernels::attention::PAGE_LEN;
 
-/// A copy of what [`Backend::begin`](crate::backend::Backend::begin) was told, in arrays that are reused from pass to pass.
+/// A copy of what [`Backend::begin`](crate::backend::Backend::begin) was given, in arrays that are reused from pass to pass.
 #[derive(Debug, Default)]
 pub struct HostPass {
     /// Position of each row.
@@ -24,7 +24,7 @@ pub struct HostPass {
 impl HostPass {
     /// Arrays large enough for any pass within `limits`.
     pub fn new(limits: &Limits) -> Result<HostPass> {
-        fn room<T>(n: usize) -> Result<Vec<T>> {
+        fn with_capacity<T>(n: usize) -> Result<Vec<T>> {
             let mut list = Vec::new();
             let outcome = list.try_reserve_exact(n);
             outcome.map_err(|_| Error::NoMemory(format!("no memory for a batch of {n} entries")))?;
@@ -32,18 +32,18 @@ impl HostPass {
         }
         let n = limits.n_tokens;
         let n_pages = limits.n_ctx.div_ceil(PAGE_LEN).saturating_mul(limits.n_seq);
-        let tables = |_| Ok(PageTables { slots: room(n)?, pages: room(n_pages)? });
+        let tables = |_| Ok(PageTables { slots: with_capacity(n)?, pages: with_capacity(n_pages)? });
         Ok(HostPass {
-            positions: room(n)?,
-            runs: room(n)?,
+            positions: with_capacity(n)?,
+            runs: with_capacity(n)?,
             groups: (0..limits.n_groups).map(tables).collect::<Result<_>>()?,
             stop: Stop::default(),
-            state_runs: room(n)?,
-            state_copies: room(n)?,
+            state_runs: with_capacity(n)?,
+            state_copies: with_capacity(n)?,
         })
     }
 
-    /// Becomes `pass`.
+    /// Copies `pass`.
     pub fn begin(&mut self, pass: &Pass<'_>) {
         fn copy<T: Copy>(to: &mut Vec<T>, from: &[T]) {
             to.clear();

@@ -46,7 +46,7 @@ impl HostStates {
         &self.values[self.range(slot, state)]
     }
 
-    /// All slots, in which [`HostStates::range`] says where what is.
+    /// All slots. [`HostStates::range`] gives the place of each state.
     pub fn values_mut(&mut self) -> &mut [f32] {
         &mut self.values
     }

@@ -1,4 +1,4 @@
-//! What ends a pass in the midst of an operation.
+//! Ending a pass during an operation.
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use crate::cancel::{Asker, CancelToken, Watch, cancelled};
 use crate::error::Result;
 
-/// What a pass may be ended by. Tasks of operations look at it before each piece of work and leave it out when it says so: what the
-/// operation writes is then worth nothing, so that the pass ends as cancelled, even where the token was reset meanwhile.
+/// What may end a pass. Tasks of operations check it before each chunk of work and skip the work once it says so. The operation's
+/// output is then invalid, so the pass ends as cancelled, even where the token was reset meanwhile.
 #[derive(Debug, Default)]
 pub struct Stop {
     tokens: [Option<CancelToken>; 2],

@@ -24,7 +24,7 @@ pub struct HostWeight {
     pub n_cols: usize,
     row_bytes: usize,
     storage: Storage,
-    /// Rows rearranged for this machine's products, sixteen to a group, once the packer has run; the file's are then
+    /// Rows rearranged for this machine's products, sixteen to a group, once the packer has run. From then on the file's rows are
     /// only looked up.
     packed: Option<Packed>,
 }
@@ -79,7 +79,7 @@ impl HostWeight {
         })
     }
 
-    /// Has the rows packed by `packer` when it runs next, in a way that is one of their format's.
+    /// Has `packer` pack the rows when it runs next, with one of their format's packings.
     pub fn pack_later(&mut self, name: &str, packing: &'static Packing, packer: &mut Packer) {
         if let Storage::File { file, range } = &self.storage {
             let rows = packer.add(self.source(name, file, range, Some(packing)));
@@ -87,7 +87,7 @@ impl HostWeight {
         }
     }
 
-    /// Has the rows copied by `packer` when it runs next.
+    /// Has `packer` copy the rows when it runs next.
     pub fn copy_later(&mut self, name: &str, packer: &mut Packer) {
         if let Storage::File { file, range } = &self.storage {
             let copy = packer.add(self.source(name, file, range, None));
@@ -114,7 +114,7 @@ impl HostWeight {
         }
     }
 
-    /// Keeps the rows, as far as they are not packed, in memory.
+    /// Locks the rows that are not packed into memory.
     pub fn lock(&self) -> std::io::Result<()> {
         match &self.storage {
             _ if self.packed.is_some() => Ok(()),
@@ -129,7 +129,7 @@ impl HostWeight {
         self.packed.as_ref().is_some_and(|packed| packed.rows.get().is_some())
     }
 
-    /// Whether there are groups of whole numbers of 16 bits.
+    /// Whether there are groups of 16-bit integers.
     pub fn is_wide(&self) -> bool {
         self.is_packed() && self.packed.as_ref().is_some_and(|packed| packed.packing.codes == Codes::Wide)
     }
@@ -156,13 +156,13 @@ impl HostWeight {
         &self.bytes()[i * self.row_bytes..(i + 1) * self.row_bytes]
     }
 
-    /// The bytes of row `i` of a table, for which `room` has place: a mapped file is read, since the system would map many pages
-    /// for each row that is touched. The errors are those of [`FileBytes::read_at`].
-    pub fn read_row<'a>(&'a self, i: usize, room: &'a mut [u8]) -> Result<&'a [u8]> {
+    /// The bytes of row `i` of a table. Rows of a mapped file are read into `buffer`, since the system would map many pages for
+    /// each touched row. The errors are those of [`FileBytes::read_at`].
+    pub fn read_row<'a>(&'a self, i: usize, buffer: &'a mut [u8]) -> Result<&'a [u8]> {
         match &self.storage {
             Storage::File { file, range } => {
                 let start = range.start + i * self.row_bytes;
-                file.read_at(start..start + self.row_bytes, room)
+                file.read_at(start..start + self.row_bytes, buffer)
             }
             Storage::Copied { .. } | Storage::Owned(_) => Ok(self.row(i)),
         }

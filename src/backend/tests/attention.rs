@@ -1,5 +1,4 @@
-//! Rotary positions, attention, and how keys and values are stored and moved, held to the definition as the other
-//! operations are.
+//! Rotary positions, attention, and how keys and values are stored and moved, compared with the definition.
 
 use super::*;
 use crate::backend::host::{Part, take};
@@ -157,10 +156,10 @@ fn rows_move_within_pages_that_are_read_later() {
                 let (k, v) = (buffer(b, &noise(len, 1)), buffer(b, &noise(len, 2)));
                 let slots: Vec<u32> = (0..n).map(slot).collect();
                 store(b, &mut kv, &slots, (&k, &v));
-                let turn = Some(Turn { cos: &cos, sin: &sin, style });
-                let rows = KvRows::Moved { from: &from, to: &to, turn };
+                let rotation = Some(Rotation { cos: &cos, sin: &sin, style });
+                let rows = KvRows::Moved { from: &from, to: &to, rotation };
                 b.kv_append(KvAppend { kv: &mut kv, layer: 1, rows });
-                // What the cache holds at each place, as numbers, and what it should: rows turned before they were
+                // What the cache holds at each place, as numbers, and what it should: rows rotated before they were
                 // stored the first time differ by one rounding more only.
                 let (mut got, mut expected) = (Vec::new(), Vec::new());
                 let mut x = vec![0.0; head_dim];

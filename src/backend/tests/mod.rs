@@ -143,7 +143,7 @@ const QUANTIZED: f64 = 5e-4;
 
 #[test]
 fn products_of_every_format_and_shape() {
-    // Miri sees products of few rows and short blocks: what it looks at is how tasks share the result.
+    // Under Miri products have few rows and short blocks: it checks how tasks share the result.
     let shapes: &[_] = match cfg!(miri) {
         true => &[(1, 33, 32), (8, 18, 32)],
         false => &[(1, 1, 32), (1, 97, 64), (3, 33, 96), (8, 65, 160), (33, 90, 512)],

@@ -10,10 +10,10 @@ use crate::kernels::I16Block;
 use crate::memory::Memory;
 use crate::quant::{Dot, Q8Block};
 
-/// Fewest blocks of [`Rounded::wide`] in a task: rounding them takes as long as having another thread join.
+/// Fewest blocks of [`Rounded::wide`] in a task: rounding them takes as long as a thread takes to join.
 const FEWEST_WIDE: usize = 64;
 
-/// A buffer of activations, which knows whether it was written to since it was rounded.
+/// A buffer of activations that knows whether it was written to since it was rounded.
 pub struct Activations {
     values: Zeroed<f32>,
     /// The number of its rounding; 0 if it was written to since, or never was rounded.
@@ -41,16 +41,16 @@ impl DerefMut for Activations {
     }
 }
 
-/// The rounding of one buffer at a time, and room to make the next one of it.
+/// The rounded values of one buffer at a time, and space for those of the next.
 #[derive(Default)]
 pub(super) struct Rounded {
     /// Of consecutive activations.
     pub blocks: Zeroed<Q8Block>,
-    /// Room for as many, which are made of those.
+    /// Space for the blocks of the next operation, computed from `blocks`.
     next: Zeroed<Q8Block>,
-    /// What products of whole numbers of 16 bits take, rounded for each call anew.
+    /// The inputs of 16-bit products, rounded anew for each call.
     pub wide: Zeroed<I16Block>,
-    /// The number of the last rounding, and how many activations it was of.
+    /// The number of the last rounding, and how many activations it covers.
     last: u64,
     len: usize,
     /// Whether any product has wanted rounded activations so far.
@@ -58,7 +58,7 @@ pub(super) struct Rounded {
 }
 
 impl Rounded {
-    /// Makes room for `len` activations, in [`Rounded::wide`] too if so.
+    /// Allocates space for `len` activations, in [`Rounded::wide`] too if so.
     pub fn reserve(&mut self, len: usize, wide: bool, memory: &Memory) -> Result<()> {
         self.len = 0;
         self.wide = Zeroed::default();
@@ -72,7 +72,7 @@ impl Rounded {
         Ok(())
     }
 
-    /// Whether `len` activations are worth rounding while they are made, in parts of `part`.
+    /// Whether it pays to round `len` activations while they are computed, in chunks of `part`.
     pub fn takes(&self, len: usize, part: usize) -> bool {
         let whole = len.is_multiple_of(Q8Block::LEN) && part.is_multiple_of(Q8Block::LEN);
         self.wanted && whole && len / Q8Block::LEN <= self.blocks.len()
@@ -83,32 +83,31 @@ impl Rounded {
         x.rounding != 0 && x.rounding == self.last && len <= self.len
     }
 
-    /// Says that `blocks` are no buffer's any more.
+    /// Marks `blocks` as those of no buffer.
     pub fn forget(&mut self) {
         self.last += 1;
     }
 
-    /// What is read, and room for what is made of it, which [`Rounded::advance`] puts in the place of `blocks`.
+    /// The rounded activations to read, and space for the next ones, which [`Rounded::advance`] puts in the place of `blocks`.
     pub fn all(&mut self) -> (&[Q8Block], &[I16Block], &mut [Q8Block]) {
         (&self.blocks, &self.wide, &mut self.next)
     }
 
-    /// Forgets the blocks; those that were made of them are the first `len` activations of `x` until these are written to.
+    /// Replaces the blocks by the next ones, which are the first `len` activations of `x` until `x` is written to.
     pub fn advance(&mut self, x: &mut Activations, len: usize) {
         std::mem::swap(&mut self.blocks, &mut self.next);
         self.forget();
         self.become_those_of(x, len);
     }
 
-    /// Says that `blocks`, which nobody was told of since they were forgotten, are the first `len` activations of `x` until these
-    /// are written to.
+    /// Marks `blocks`, which were forgotten and not claimed since, as the first `len` activations of `x` until `x` is written to.
     pub fn become_those_of(&mut self, x: &mut Activations, len: usize) {
         (x.rounding, self.len) = (self.last, len);
     }
 }
 
 impl ThreadedBackend {
-    /// Rounds the first `n` rows of `x` as `weights`, which are multiplied with them, want them.
+    /// Rounds the first `n` rows of `x` as the products with `weights` need them.
     pub(super) fn prepare<'a>(
         &mut self,
         weights: impl Iterator<Item = &'a HostWeight>,
@@ -135,7 +134,7 @@ impl ThreadedBackend {
         }
     }
 
-    /// Rounds the first `n` rows of `x`, unless that was done when they were made.
+    /// Rounds the first `n` rows of `x`, unless they were rounded when they were computed.
     fn quantize(&mut self, x: &Activations, n: usize, n_cols: usize) {
         if self.rounded.are_of(x, n * n_cols) {
             return;

@@ -29,7 +29,7 @@ struct Kind {
 }
 
 impl Angles {
-    /// Room for batches of `n_tokens` rows with heads of `head_dim`.
+    /// Capacity for batches of `n_tokens` rows with heads of `head_dim`.
     pub fn new(n_tokens: usize, head_dim: usize, memory: &Memory) -> Result<Angles> {
         let kind = || {
             Ok(Kind {
@@ -74,7 +74,7 @@ impl Kind {
     }
 }
 
-/// Turns the queries and keys of `n` rows by `angles`, which [`Angles::of`] gives for their positions.
+/// Rotates the queries and keys of `n` rows by `angles`, which [`Angles::of`] gives for their positions.
 pub(super) fn rotate(
     rope: fn(x: &mut [f32], cos: &[f32], sin: &[f32], style: RopeStyle),
     pool: &mut ThreadPool,

@@ -1,4 +1,4 @@
-//! How attention is spread over threads. What a task computes has the same bits in whatever tile it is computed.
+//! How attention is spread over threads. The tile in which a task computes an element does not change its bits.
 
 use std::ops::Range;
 
@@ -15,8 +15,7 @@ use crate::memory::Memory;
 use crate::quant::Q8Block;
 use crate::threads::{DisjointMut, ThreadPool};
 
-/// Queries of a tile, about: a page of keys is read once for all of them. A multiple of the six that kernels keep in
-/// registers.
+/// Approximate queries of a tile, which share one read of a page of keys. A multiple of the six that kernels keep in registers.
 const QUERIES: usize = 60;
 /// Tasks that each thread gets at least, where there is so much to do.
 const TASKS_PER_THREAD: usize = 4;
@@ -77,15 +76,15 @@ pub(super) fn run(
     let row_len = args.n_head * dims.v;
     let n_wanted = TASKS_PER_THREAD * pool.n_threads();
     let most = (QUERIES / heads).max(1);
-    // Whole rows where tiles become no smaller by that, or rows have nothing in common.
+    // Whole rows where tiles become no smaller by that, or where rows have no keys in common.
     let whole = n_rows >= n_wanted && (n_rows / n_wanted >= most || pass.runs.len() == n_rows);
     let even = if whole { n_rows } else { n_rows * n_head_tiles } / n_wanted;
     let rows_per_tile = even.clamp(1, most);
     // Tiles of heads in a task, and tasks for the same rows.
     let (n_tiles, n_parts) = if whole { (n_head_tiles, 1) } else { (1, n_head_tiles) };
     let n_tasks = n_rows.div_ceil(rows_per_tile) * n_parts;
-    // Rows that have nothing in common are mostly for the threads that stored their keys (see `super::kv`); of others the
-    // later ones see more, and the longest tasks go first.
+    // Rows without common keys are mostly for the threads that stored their keys (see `super::kv`). Of other rows the later ones
+    // see more, and the longest tasks go first.
     let apart = pass.runs.len() == n_rows;
     let n_threads = pool.n_threads();
     let rounds = whole && rounded.takes(n_rows * row_len, row_len);
@@ -124,7 +123,7 @@ pub(super) fn run(
     }
 }
 
-/// Attention of some rows and heads, which belong to the task that calls, into their places of `out`.
+/// Attention of some rows and heads, which belong to the calling task, into their places of `out`.
 fn tile_of(
     kernels: &Kernels,
     pass: &HostPass,
@@ -161,7 +160,7 @@ fn attend<'a>(kernels: &Kernels, tile: &AttnTile<'_>, buffer: &'a mut [f32]) -> 
     state
 }
 
-/// Few rows with long sequences: the chunks are tasks of their own. Returns whether it was worth it.
+/// Few rows with long sequences: the chunks are tasks of their own. Returns whether it paid off.
 fn split(
     kernels: &Kernels,
     pool: &mut ThreadPool,

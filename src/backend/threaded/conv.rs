@@ -109,7 +109,7 @@ impl Conv<'_> {
         }
     }
 
-    /// Writes the state behind `row` to slot `to`. Rows move towards the front, so it may be the run's own.
+    /// Writes the state after `row` to slot `to`. Rows move towards the front, so it may be the run's own.
     #[allow(clippy::too_many_arguments, reason = "they are what a state needs")]
     fn keep(
         &self,

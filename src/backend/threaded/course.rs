@@ -1,7 +1,8 @@
-//! What is multiplied after what. Every pass through a model takes its weights in the same order, so the beginning of the next
-//! ones can come from memory while the last ones are multiplied; at the beginning of a product the machine would wait for it.
+//! The order of products. Every pass through a model takes its weights in the same order. So the beginning of the next weights
+//! can be fetched from memory while the last ones are multiplied; otherwise the machine would wait for it at the beginning of a
+//! product.
 //!
-//! Only an address is fetched ahead and nothing is read from it, so a wrong prediction costs a little time and no correctness.
+//! Ember fetches only an address ahead and reads nothing from it: a wrong prediction costs a little time and no correctness.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
@@ -12,12 +13,12 @@ use super::shares::Shares;
 use crate::memory::fallible;
 use crate::quant::packed::{Ahead, ROWS};
 
-/// The weights of a call, whose groups of rows are numbered through, and how threads share them.
+/// The weights of a call, whose groups of rows are numbered consecutively, and how threads share them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Call {
     places: [Place; MOST],
     n_places: usize,
-    /// Whether a task takes the same groups of each weight; otherwise groups are numbered through.
+    /// Whether a task takes the same groups of each weight; otherwise groups are numbered consecutively.
     side_by_side: bool,
     shares: Shares,
 }
@@ -46,7 +47,7 @@ impl Place {
         }
     }
 
-    /// The memory of `groups`, of which the first is one of the weight's, as far as they all are.
+    /// The memory of `groups`, of which the first belongs to the weight, as far as they all do.
     fn memory(&self, groups: Range<usize>) -> Ahead {
         if self.address == 0 {
             return Ahead::NONE;
@@ -97,9 +98,9 @@ impl Call {
         self.places[..self.n_places].iter().find(of).map_or(Ahead::NONE, |place| place.memory(groups))
     }
 
-    /// What a thread goes on with that has come to the end of weight `i` in `task`, as far as can be foreseen: with the next
-    /// weight, with its next small task, or with the call that comes `next`. It is a prediction, since others may take a thread's
-    /// tasks; what another one takes then has left memory all the same.
+    /// The memory that a thread probably reads after the end of weight `i` in `task`: that of the next weight, of its next small
+    /// task, or of the `next` call. It is a prediction, since other threads may take a thread's tasks; their reads are then
+    /// already in the cache.
     pub fn after(
         &self,
         (task, i): (usize, usize),
@@ -149,7 +150,7 @@ impl Course {
         let i = match expected.or_else(|| (0..self.calls.len()).find(is_it)) {
             Some(i) => i,
             None => {
-                // Without memory nothing is foreseen.
+                // Without memory nothing is predicted.
                 fallible(|| self.calls.try_reserve(1)).ok()?;
                 self.calls.push(Known { call: *call, next: None });
                 self.calls.len() - 1
@@ -162,7 +163,7 @@ impl Course {
         self.calls[i].next.map(|next| self.calls[next].call)
     }
 
-    /// Says that something is multiplied now of which nothing is fetched ahead.
+    /// Notes that the product under way fetches nothing ahead.
     pub fn leave(&mut self) {
         if let Some(before) = self.at.take() {
             self.calls[before].next = None;
@@ -193,10 +194,10 @@ mod tests {
         let calls = [call(100, &[8, 2]), call(200, &[4]), call(300, &[30])];
         let mut course = Course::default();
         assert!(calls.iter().all(|call| course.take(call).is_none()));
-        // What comes after the last one is known when it has come once.
+        // The call after the last one is known once it has come.
         assert_eq!(calls.each_ref().map(|call| start(course.take(call))), [200, 300, 100].map(Some));
         assert_eq!(start(course.take(&calls[0])), Some(200));
-        // Left out once; so it is what is foreseen afterwards.
+        // Left out once, so the prediction changes.
         assert_eq!(start(course.take(&calls[2])), Some(100));
         assert_eq!(start(course.take(&calls[0])), Some(300));
     }

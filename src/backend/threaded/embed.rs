@@ -1,4 +1,4 @@
-//! The rows of a table: each by one thread, from the file where they are in no memory.
+//! The rows of a table: each by one thread, read from the file where they are not in memory.
 
 use std::sync::OnceLock;
 
@@ -12,17 +12,17 @@ impl ThreadedBackend {
     pub(super) fn look_up(&mut self, args: Embed<'_, Self>) -> Result<()> {
         let Embed { table, rows, out } = args;
         let (expand, n_cols) = (self.kernels.expand[table.format as usize], table.n_cols);
-        let rooms = bytemuck::cast_slice_mut::<f32, u8>(&mut self.rows);
-        let room = rooms.len() / self.pool.n_threads();
-        let (rooms, out, failed) = (DisjointMut::new(rooms), DisjointMut::new(out), OnceLock::new());
+        let buffers = bytemuck::cast_slice_mut::<f32, u8>(&mut self.rows);
+        let len = buffers.len() / self.pool.n_threads();
+        let (buffers, out, failed) = (DisjointMut::new(buffers), DisjointMut::new(out), OnceLock::new());
         self.pool.run(rows.len(), &|thread, i| {
-            // SAFETY: of rooms each thread has its own.
-            let room = unsafe { rooms.slice(thread * room..(thread + 1) * room) };
+            // SAFETY: each thread has a buffer of its own.
+            let buffer = unsafe { buffers.slice(thread * len..(thread + 1) * len) };
             // SAFETY: tasks have different numbers, and their rows do not overlap.
             let out = unsafe { out.slice(i * n_cols..(i + 1) * n_cols) };
-            match table.read_row(rows[i] as usize, room) {
+            match table.read_row(rows[i] as usize, buffer) {
                 Ok(row) => expand(row, out),
-                // Only the first is told.
+                // Only the first is reported.
                 Err(error) => drop(failed.set(error)),
             }
         });

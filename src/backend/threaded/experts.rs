@@ -16,32 +16,32 @@ use crate::quant::packed::{self, Ahead};
 use crate::quant::{Dot, Format, Q8Block};
 use crate::threads::DisjointMut;
 
-/// Tasks that each thread gets of a product with chosen experts, about: few, so that each reads long stretches of weights, which
-/// memory delivers much faster than short ones, yet more than one, so that a thread held up elsewhere is helped out.
-/// Other products are shared by [`Shares`](super::shares::Shares).
+/// Approximate tasks that each thread gets of a product with chosen experts. Few, so that each reads long stretches of weights,
+/// which memory delivers much faster than short ones. More than one, so that other threads help one that is held up. Other
+/// products are shared by [`Shares`](super::shares::Shares).
 const TASKS_PER_THREAD: usize = 2;
-/// Vectors that are multiplied with an expert's rows at a time where they are rounded to bytes, and otherwise: about as many bytes.
-const AT_ONCE: usize = 32;
-const FEW_AT_ONCE: usize = 8;
+/// Vectors rounded to bytes that are multiplied with an expert's rows at a time; of other vectors about as many bytes.
+const BATCH: usize = 32;
+const SMALL_BATCH: usize = 8;
 
 /// The slots of a call by their experts.
 #[derive(Default)]
 pub(super) struct Order {
-    /// Those of one expert behind those of the one before, each ascending.
+    /// The slots of each expert, ascending, in the order of experts.
     slots: Zeroed<u32>,
-    /// Where each expert's begin.
+    /// Where the slots of each expert begin.
     starts: Zeroed<u32>,
 }
 
 impl Order {
-    /// Makes room for so many.
+    /// Allocates space for `n_slots` slots and `n_expert` experts.
     pub fn reserve(&mut self, n_slots: usize, n_expert: usize, memory: &Memory) -> Result<()> {
         self.slots = memory.zeroed(n_slots, "the order of experts")?;
         self.starts = memory.zeroed(n_expert, "the order of experts")?;
         Ok(())
     }
 
-    /// Becomes the order of `route`, `[slots, 2]`.
+    /// Sorts the slots of `route`, `[slots, 2]`, by their experts.
     pub fn sort(&mut self, route: &[f32], n_expert: usize) {
         let n_slots = route.len() / 2;
         let (slots, starts) = (&mut self.slots[..n_slots], &mut self.starts[..n_expert]);
@@ -60,7 +60,7 @@ impl Order {
         }
     }
 
-    /// The experts that have any of `n_slots` slots, with theirs.
+    /// The experts that have any of `n_slots` slots, with their slots.
     fn experts(&self, n_slots: usize, n_expert: usize) -> impl Iterator<Item = (usize, &[u32])> {
         let starts = &self.starts[..n_expert];
         let ends = starts[1..].iter().copied().chain([n_slots as u32]);
@@ -71,7 +71,7 @@ impl Order {
     }
 }
 
-/// Room of each thread for the vectors of an expert, one behind the other.
+/// A buffer for each thread with the vectors of an expert, one after another.
 #[derive(Default)]
 pub(super) struct Gathered {
     q8: Zeroed<Q8Block>,
@@ -80,38 +80,43 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
-    /// Makes room for vectors of `n_cols` for each of `n_threads`, in [`I16Block`]s too if so.
+    /// Allocates space for vectors of `n_cols` for each of `n_threads`, in [`I16Block`]s too if so.
     pub fn reserve(&mut self, n_cols: usize, n_threads: usize, wide: bool, memory: &Memory) -> Result<()> {
-        let n = |at_once: usize, len: usize| n_cols.div_ceil(len).saturating_mul(at_once * n_threads);
+        let n = |batch: usize, len: usize| n_cols.div_ceil(len).saturating_mul(batch * n_threads);
         let what = "the vectors of an expert";
-        self.q8 = memory.zeroed(n(AT_ONCE, Q8Block::LEN), what)?;
-        self.wide = memory.zeroed(if wide { n(FEW_AT_ONCE, I16Block::LEN) } else { 0 }, what)?;
-        self.f32 = memory.zeroed(n(FEW_AT_ONCE, 1), what)?;
+        self.q8 = memory.zeroed(n(BATCH, Q8Block::LEN), what)?;
+        self.wide = memory.zeroed(if wide { n(SMALL_BATCH, I16Block::LEN) } else { 0 }, what)?;
+        self.f32 = memory.zeroed(n(SMALL_BATCH, 1), what)?;
         Ok(())
     }
 
-    /// The rooms of `n_threads` threads.
-    pub fn by_thread(&mut self, n_threads: usize) -> Rooms<'_> {
+    /// The buffers of `n_threads` threads.
+    pub fn by_thread(&mut self, n_threads: usize) -> ThreadBuffers<'_> {
         let lens = (self.q8.len() / n_threads, self.wide.len() / n_threads, self.f32.len() / n_threads);
         let (q8, wide, f32) = (&mut *self.q8, &mut *self.wide, &mut *self.f32);
-        Rooms { lens, q8: DisjointMut::new(q8), wide: DisjointMut::new(wide), f32: DisjointMut::new(f32) }
+        ThreadBuffers {
+            lens,
+            q8: DisjointMut::new(q8),
+            wide: DisjointMut::new(wide),
+            f32: DisjointMut::new(f32),
+        }
     }
 }
 
 /// What [`Gathered`] has for each thread.
-pub(super) struct Rooms<'a> {
+pub(super) struct ThreadBuffers<'a> {
     lens: (usize, usize, usize),
     q8: DisjointMut<'a, Q8Block>,
     wide: DisjointMut<'a, I16Block>,
     f32: DisjointMut<'a, f32>,
 }
 
-impl Rooms<'_> {
-    /// That of one thread.
+impl ThreadBuffers<'_> {
+    /// The buffer of one thread.
     ///
     /// # Safety
-    /// Nobody else has this thread's room at the same time.
-    pub unsafe fn of(&self, thread: usize) -> Room<'_> {
+    /// Nobody else has this thread's buffer at the same time.
+    pub unsafe fn of(&self, thread: usize) -> ThreadBuffer<'_> {
         let range = |len: usize| thread * len..(thread + 1) * len;
         // SAFETY: the caller sees to it.
         let q8 = unsafe { self.q8.slice(range(self.lens.0)) };
@@ -119,36 +124,36 @@ impl Rooms<'_> {
         let wide = unsafe { self.wide.slice(range(self.lens.1)) };
         // SAFETY: as above.
         let f32 = unsafe { self.f32.slice(range(self.lens.2)) };
-        Room { q8, wide, f32 }
+        ThreadBuffer { q8, wide, f32 }
     }
 }
 
-/// A thread's room.
-pub(super) struct Room<'a> {
+/// A thread's buffer.
+pub(super) struct ThreadBuffer<'a> {
     q8: &'a mut [Q8Block],
     wide: &'a mut [I16Block],
     f32: &'a mut [f32],
 }
 
-/// The vectors of `inputs` in `x`, each of `len` blocks, one behind the other: copied to `room` unless they are so already.
+/// The vectors of `inputs` in `x`, each of `len` blocks, one after another: copied to `buffer` unless they lie so already.
 fn gather<'a, T: Pod + Zeroable>(
     x: &'a [T],
     len: usize,
     inputs: impl Iterator<Item = usize> + Clone,
-    room: &'a mut [T],
+    buffer: &'a mut [T],
 ) -> &'a [T] {
     let n = inputs.clone().count();
     let first = inputs.clone().next().unwrap_or(0);
     if inputs.clone().eq(first..first + n) {
         return &x[first * len..(first + n) * len];
     }
-    for (input, to) in inputs.zip(room.chunks_exact_mut(len)) {
+    for (input, to) in inputs.zip(buffer.chunks_exact_mut(len)) {
         to.copy_from_slice(&x[input * len..(input + 1) * len]);
     }
-    &room[..n * len]
+    &buffer[..n * len]
 }
 
-/// A product with the matrices of chosen experts, as its tasks see it.
+/// A product with the matrices of chosen experts, as its tasks read it.
 pub(super) struct Experts<'a> {
     pub kernels: &'static Kernels,
     pub stop: &'a Stop,
@@ -172,28 +177,28 @@ pub(super) struct Experts<'a> {
 
 impl Experts<'_> {
     /// Computes output columns `rows` of every slot. `scratch` holds [`PANEL`] weight rows in f32, or a group of packed ones.
-    pub fn compute(&self, rows: Range<usize>, room: &mut Room<'_>, scratch: &mut [f32]) {
+    pub fn compute(&self, rows: Range<usize>, buffer: &mut ThreadBuffer<'_>, scratch: &mut [f32]) {
         let n_slots = self.route.len() / 2;
         if self.reduce {
             for row in 0..n_slots / self.n_used {
                 self.columns(row, rows.start, rows.len()).fill(0.0);
             }
         }
-        let at_once = match self.kernels.dot[self.weight.format as usize] {
-            Dot::Q8(_) => AT_ONCE,
-            Dot::F32 => FEW_AT_ONCE,
+        let batch = match self.kernels.dot[self.weight.format as usize] {
+            Dot::Q8(_) => BATCH,
+            Dot::F32 => SMALL_BATCH,
         };
         for (expert, slots) in self.order.experts(n_slots, self.n_expert) {
             if self.stop.says_so() {
                 return;
             }
-            for slots in slots.chunks(at_once) {
-                self.multiply(expert, slots, rows.clone(), room, scratch);
+            for slots in slots.chunks(batch) {
+                self.multiply(expert, slots, rows.clone(), buffer, scratch);
             }
         }
     }
 
-    /// Output columns of a row, which belong to the task that calls.
+    /// Output columns of a row, which belong to the calling task.
     #[allow(clippy::mut_from_ref, reason = "see the safety comment")]
     fn columns(&self, row: usize, first: usize, n: usize) -> &mut [f32] {
         let at = row * self.n_rows + first;
@@ -201,7 +206,7 @@ impl Experts<'_> {
         unsafe { self.out.slice(at..at + n) }
     }
 
-    /// Has `products` of the vector of `slot` with rows of `expert` from `first` on.
+    /// Adds `products` of the vector of `slot` with rows of `expert` from `first` on to the output.
     fn put(&self, expert: usize, slot: u32, first: usize, products: &[f32]) {
         let slot = slot as usize;
         let row = if self.reduce { slot / self.n_used } else { slot };
@@ -219,7 +224,7 @@ impl Experts<'_> {
         expert: usize,
         slots: &[u32],
         rows: Range<usize>,
-        room: &mut Room<'_>,
+        buffer: &mut ThreadBuffer<'_>,
         scratch: &mut [f32],
     ) {
         let (w, kernels, n_cols) = (self.weight, self.kernels, self.weight.n_cols);
@@ -229,12 +234,12 @@ impl Experts<'_> {
         let is_packed = w.is_packed() && self.n_rows.is_multiple_of(packed::ROWS);
         match kernels.dot[w.format as usize] {
             Dot::Q8(dot) => {
-                let x = gather(self.x_q8, n_blocks, inputs, room.q8);
+                let x = gather(self.x_q8, n_blocks, inputs, buffer.q8);
                 if is_packed {
                     let groups = Groups::of_bytes(kernels, w, groups_of(&stretch), Ahead::NONE);
                     self.packed(expert, slots, &groups, x, rows);
                 } else if packs_now(kernels, w.format) {
-                    let mut out = [[0.0; packed::ROWS]; AT_ONCE];
+                    let mut out = [[0.0; packed::ROWS]; BATCH];
                     let alone = kernels.rows[w.format as usize].filter(|_| slots.len() <= FEW);
                     for first in stretch.clone().step_by(packed::ROWS) {
                         let last = stretch.end.min(first + packed::ROWS);
@@ -258,14 +263,14 @@ impl Experts<'_> {
                 }
             }
             Dot::F32 if is_packed && w.is_wide() => {
-                let x = gather(self.x_wide, n_blocks, inputs, room.wide);
+                let x = gather(self.x_wide, n_blocks, inputs, buffer.wide);
                 let groups = Groups::of_wide(kernels, w, groups_of(&stretch), Ahead::NONE);
                 self.packed(expert, slots, &groups, x, rows);
             }
             Dot::F32 => {
-                let x = gather(self.x, n_cols, inputs, room.f32);
+                let x = gather(self.x, n_cols, inputs, buffer.f32);
                 if is_packed {
-                    let mut out = [[0.0; packed::ROWS]; FEW_AT_ONCE];
+                    let mut out = [[0.0; packed::ROWS]; SMALL_BATCH];
                     for first in stretch.clone().step_by(packed::ROWS) {
                         let last = stretch.end.min(first + packed::ROWS);
                         let out = &mut out[..slots.len()];
@@ -274,7 +279,7 @@ impl Experts<'_> {
                     }
                     return;
                 }
-                let mut out = [0.0; PANEL * FEW_AT_ONCE];
+                let mut out = [0.0; PANEL * SMALL_BATCH];
                 for first in stretch.clone().step_by(PANEL) {
                     let n_rows = PANEL.min(stretch.end - first);
                     let out = &mut out[..n_rows * slots.len()];
@@ -297,7 +302,7 @@ impl Experts<'_> {
         }
     }
 
-    /// Packed rows of an expert, whose groups they are.
+    /// The products with packed rows of an expert, in `groups`.
     fn packed<B>(&self, expert: usize, slots: &[u32], groups: &Groups<'_, B>, x: &[B], rows: Range<usize>) {
         let put = |group: usize, t: usize, products: &[[f32; packed::ROWS]]| {
             let first = rows.start + group * packed::ROWS;
@@ -306,7 +311,7 @@ impl Experts<'_> {
         };
         let pair = groups.pair.filter(|_| slots.len() >= MANY);
         let n_paired = pair.map_or(0, |pair| groups.multiply_pairs(pair, x, put));
-        let mut buffer = [0.0; AT_ONCE * packed::ROWS];
+        let mut buffer = [0.0; BATCH * packed::ROWS];
         for i in n_paired..groups.n {
             groups.multiply(&groups.group(i), x, &mut buffer, |t, products| put(i, t, products));
         }
@@ -332,13 +337,13 @@ impl ThreadedBackend {
         self.prepare([w].into_iter(), args.x, if args.reduce { n_slots } else { args.n });
         self.course.leave();
         let route = &args.route[..2 * n_slots];
-        // What chose the experts may have been left out.
+        // The pass may have ended before experts were chosen.
         if self.pass.stop.says_so() {
             return;
         }
         self.order.sort(route, args.n_expert);
         let n_rows = w.n_rows / args.n_expert;
-        // A whole number of packed groups.
+        // A multiple of the rows of a packed group.
         let even = n_rows.div_ceil(n_threads * TASKS_PER_THREAD);
         let rows_per_task = even.max(1).next_multiple_of(packed::ROWS);
         let experts = Experts {
@@ -359,14 +364,14 @@ impl ThreadedBackend {
         };
         let scratch_len = PANEL * self.n_cols;
         let scratch = DisjointMut::new(&mut self.rows);
-        let rooms = self.gathered.by_thread(n_threads);
+        let buffers = self.gathered.by_thread(n_threads);
         self.pool.run(n_rows.div_ceil(rows_per_task), &|thread, task| {
             let rows = task * rows_per_task..n_rows.min((task + 1) * rows_per_task);
             // SAFETY: thread numbers are distinct, and so are their rows of scratch.
             let scratch = unsafe { scratch.slice(thread * scratch_len..(thread + 1) * scratch_len) };
             // SAFETY: as before.
-            let mut room = unsafe { rooms.of(thread) };
-            experts.compute(rows, &mut room, scratch);
+            let mut buffer = unsafe { buffers.of(thread) };
+            experts.compute(rows, &mut buffer, scratch);
         });
     }
 }
@@ -387,19 +392,19 @@ mod tests {
     const N_USED: usize = 3;
     const N_COLS: usize = 256;
 
-    /// One expert is everyone's, one nobody's; the others are one row's or some rows'.
+    /// One expert is chosen by all rows, one by none; the others by one row or some rows.
     fn route(row: usize) -> [f32; 2 * N_USED] {
         let first = if row == 11 { 1 } else { 2 };
         [5.0, 0.5, first as f32, 0.25, [3.0, 4.0, 6.0][row % 3], 0.125 + row as f32]
     }
 
     /// The products of all rows in calls of so many.
-    fn products(b: &mut ThreadedBackend, w: &super::HostWeight, reduce: bool, at_once: usize) -> Vec<u32> {
+    fn products(b: &mut ThreadedBackend, w: &super::HostWeight, reduce: bool, batch: usize) -> Vec<u32> {
         let (n_in, n_out) = if reduce { (N_USED, 1) } else { (1, N_USED) };
         let x = noise(N * n_in * N_COLS, 3);
         let mut all = Vec::new();
-        for first in (0..N).step_by(at_once) {
-            let n = at_once.min(N - first);
+        for first in (0..N).step_by(batch) {
+            let n = batch.min(N - first);
             let x = buffer(b, &x[first * n_in * N_COLS..(first + n) * n_in * N_COLS]);
             let route = buffer(b, &(first..first + n).flat_map(route).collect::<Vec<_>>());
             let n_rows = w.n_rows / N_EXPERT;
@@ -441,7 +446,7 @@ mod tests {
                 b.reserve(&limits).expect("memory");
                 let w = weight(&mut b, format, N_EXPERT * n_rows, N_COLS, 2, WeightRole::Matrix);
                 for reduce in [false, true] {
-                    let [one, some, all] = [1, 40, N].map(|at_once| products(&mut b, &w, reduce, at_once));
+                    let [one, some, all] = [1, 40, N].map(|batch| products(&mut b, &w, reduce, batch));
                     let what = format!("{format:?}, {isa:?}, {pack:?}, {n_rows} rows, {reduce}");
                     assert!(one == all && some == all, "{what}");
                 }

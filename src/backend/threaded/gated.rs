@@ -1,5 +1,5 @@
-//! The first half of a gated feed-forward block as one job: a task multiplies the same rows of both weights, applies the activation
-//! to what came out and rounds it. So these numbers stay with the thread that made them, and nobody waits in between.
+//! The first half of a gated feed-forward block as one job: a task multiplies the same rows of both weights, applies the
+//! activation to the products and rounds them. So the numbers stay in the cache of one thread, and no thread waits in between.
 
 use super::products::{Inputs, Target};
 use super::shares::Shares;
@@ -11,7 +11,7 @@ use crate::threads::DisjointMut;
 
 /// See [`crate::backend::Backend::gated_matmul`].
 pub(super) fn run(b: &mut ThreadedBackend, args: GatedMatmul<'_, ThreadedBackend>) {
-    let GatedMatmul { x, n, gate, up, n_rows, activation, out, room } = args;
+    let GatedMatmul { x, n, gate, up, n_rows, activation, out, scratch } = args;
     let shapes = [gate, up].map(|w| (w.n_rows, w.n_cols));
     assert!(shapes == [(n_rows, gate.n_cols); 2], "gate and up are {shapes:?} for {n_rows} rows");
     // A task has whole groups of rows and whole blocks of what is rounded.
@@ -21,9 +21,9 @@ pub(super) fn run(b: &mut ThreadedBackend, args: GatedMatmul<'_, ThreadedBackend
         b.matmul_many(
             x,
             n,
-            &mut [Product { weight: gate, out: &mut *out }, Product { weight: up, out: &mut *room }],
+            &mut [Product { weight: gate, out: &mut *out }, Product { weight: up, out: &mut *scratch }],
         );
-        return b.act_mul(activation, out, room, n * n_rows);
+        return b.act_mul(activation, out, scratch, n * n_rows);
     }
     b.prepare([gate, up].into_iter(), x, n);
     let n_threads = b.pool.n_threads();
@@ -34,7 +34,7 @@ pub(super) fn run(b: &mut ThreadedBackend, args: GatedMatmul<'_, ThreadedBackend
     let (x_q8, x_wide, blocks) = b.rounded.all();
     let blocks = DisjointMut::new(blocks);
     let inputs = Inputs { kernels: b.kernels, stop: &b.pass.stop, blocked: false, x, x_q8, x_wide, n };
-    let targets = [(gate, &mut *out), (up, room)].map(|(weight, out)| Target {
+    let targets = [(gate, &mut *out), (up, scratch)].map(|(weight, out)| Target {
         weight,
         out: DisjointMut::new(out),
         first_group: 0,
@@ -53,13 +53,13 @@ pub(super) fn run(b: &mut ThreadedBackend, args: GatedMatmul<'_, ThreadedBackend
             }
             for t in vectors {
                 let columns = t * n_rows + rows.start..t * n_rows + rows.end;
-                // SAFETY: each output column belongs to one task, and what it multiplied is no longer borrowed.
+                // SAFETY: each output column belongs to one task, and its products are no longer borrowed.
                 let [gate, up] =
                     targets.each_ref().map(|target| unsafe { target.out.slice(columns.clone()) });
                 act_mul(gate, up);
                 if rounds {
                     let these = columns.start / Q8Block::LEN..columns.end / Q8Block::LEN;
-                    // SAFETY: as of the columns, of which a task has whole blocks.
+                    // SAFETY: as for the columns, of which a task has whole blocks.
                     quantize(gate, unsafe { blocks.slice(these) });
                 }
             }
@@ -86,23 +86,23 @@ mod tests {
     type Case = ([Format; 2], usize, usize, Activation);
 
     /// The first half of a block, in one call or step by step, and the product of that with a third matrix.
-    fn block<B: Host>(b: &mut B, (formats, n, n_rows, activation): Case, at_once: bool) -> Vec<f32> {
+    fn block<B: Host>(b: &mut B, (formats, n, n_rows, activation): Case, fused: bool) -> Vec<f32> {
         let limits = Limits { n_tokens: n, n_cols: n_rows.max(256), ..Limits::default() };
         b.reserve(&limits).expect("memory");
         let [gate, up] = [0, 1].map(|i| weight(b, formats[i], n_rows, 256, i as u32 + 1, WeightRole::Matrix));
         let down = weight(b, Format::Q8_0, 40, n_rows, 3, WeightRole::Matrix);
         let x = &buffer(b, &noise(n * 256, 4));
-        let [mut out, mut room] = [0, 1].map(|_| b.alloc(n * n_rows).expect("memory"));
+        let [mut out, mut scratch] = [0, 1].map(|_| b.alloc(n * n_rows).expect("memory"));
         let mut result = b.alloc(n * 40).expect("memory");
-        // A backend may round while it computes once it knows that products want it.
+        // A backend may round while it computes, once it knows that products need rounded rows.
         b.matmul(&out, 1, Product { weight: &down, out: &mut result });
-        if at_once {
-            let (gate, up, out, room) = (&gate, &up, &mut out, &mut room);
-            b.gated_matmul(GatedMatmul { x, n, gate, up, n_rows, activation, out, room });
+        if fused {
+            let (gate, up, out, scratch) = (&gate, &up, &mut out, &mut scratch);
+            b.gated_matmul(GatedMatmul { x, n, gate, up, n_rows, activation, out, scratch });
         } else {
             b.matmul(x, n, Product { weight: &gate, out: &mut out });
-            b.matmul(x, n, Product { weight: &up, out: &mut room });
-            b.act_mul(activation, &mut out, &room, n * n_rows);
+            b.matmul(x, n, Product { weight: &up, out: &mut scratch });
+            b.act_mul(activation, &mut out, &scratch, n * n_rows);
             out = buffer(b, &out);
         }
         b.matmul(&out, n, Product { weight: &down, out: &mut result });
@@ -120,7 +120,7 @@ mod tests {
         ];
         if !cfg!(miri) {
             cases.push((q4, 65, 288, Activation::Silu));
-            // Of different kinds: one has its rows packed each time they are multiplied, where they are not packed before.
+            // Different kinds: one weight has its rows packed for each product, since they are not packed before.
             cases.push(([Format::Q6_K, Format::F16], 257, 96, Activation::Silu));
             cases.push(([Format::F32, Format::Q4_1], 129, 96, Activation::Gelu));
         }
@@ -130,14 +130,14 @@ mod tests {
             for (isa, pack) in Isa::supported().flat_map(|isa| [(isa, Pack::Auto), (isa, Pack::Never)]) {
                 let mut first = None;
                 for n_threads in [1, 2, 7] {
-                    for at_once in [true, false] {
+                    for fused in [true, false] {
                         let pool = ThreadPool::new(n_threads, None).expect("threads");
                         let (kernels, memory) = (Kernels::select(Some(isa)), Memory::default());
                         let mut b =
                             ThreadedBackend::new(kernels, pool, F32Products::Dots, memory).expect("memory");
                         b.set_pack(pack);
-                        let got = block(&mut b, case, at_once);
-                        let what = format!("{case:?}, {isa:?}, {pack:?}, {n_threads} threads, {at_once}");
+                        let got = block(&mut b, case, fused);
+                        let what = format!("{case:?}, {isa:?}, {pack:?}, {n_threads} threads, {fused}");
                         let far = got.iter().zip(&want).find(|(a, b)| (*a - *b).abs() > 0.02 * largest);
                         assert!(far.is_none() && got.len() == want.len(), "{what}: {far:?}");
                         let bits: Vec<u32> = got.iter().map(|y| y.to_bits()).collect();

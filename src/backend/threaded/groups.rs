@@ -1,4 +1,4 @@
-//! Packed groups of a weight's rows, and what multiplies them.
+//! Packed groups of a weight's rows, and the products with them.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
@@ -10,7 +10,7 @@ use crate::quant::pack::Rows;
 use crate::quant::packed::{self, Ahead, Group};
 use crate::quant::{Dot, Format, Q8Block};
 
-/// The groups of rows of which the first begins one.
+/// The groups of rows that cover `rows`, whose first row begins a group.
 pub(super) fn groups_of(rows: &Range<usize>) -> Range<usize> {
     rows.start / packed::ROWS..rows.end.div_ceil(packed::ROWS)
 }
@@ -29,12 +29,12 @@ pub(super) fn packed_numbers(
     product(groups, x, w.n_cols, out);
 }
 
-/// Whether rows of `format` that are not packed are packed to be multiplied.
+/// Whether unpacked rows of `format` are packed for each product.
 pub(super) fn packs_now(kernels: &Kernels, format: Format) -> bool {
     matches!(kernels.dot[format as usize], Dot::Q8(_)) && kernels.packs(format)
 }
 
-/// So many vectors are multiplied one by one with rows as they lie in the file, where a level has such products.
+/// Up to this many vectors are multiplied one by one with rows as they lie in the file, where a level has such products.
 pub(super) const FEW: usize = 4;
 
 /// Rows of `w` as they lie in the file.
@@ -42,7 +42,7 @@ pub(super) fn rows_now(w: &HostWeight, rows: Range<usize>) -> Rows<'_> {
     Rows { bytes: w.rows(rows), row_bytes: w.format.row_bytes(w.n_cols) }
 }
 
-/// Up to sixteen rows of `w`, packed into `scratch`, and what multiplies them: the same bits as of rows packed before.
+/// Up to sixteen rows of `w`, packed into `scratch`, and their product: the same bits as of rows packed before.
 pub(super) fn pack_now<'a>(
     kernels: &Kernels,
     w: &HostWeight,
@@ -61,7 +61,7 @@ pub(super) fn pack_now<'a>(
 /// Some groups of a packed weight, and how they are multiplied with activations rounded to `B`.
 pub(super) struct Groups<'a, B> {
     product: PackedProduct<B>,
-    /// For two groups at once, where there is such a product.
+    /// For two groups in one call, where there is such a product.
     pub pair: Option<PackedPair<B>>,
     format: Format,
     pub n_pieces: usize,
@@ -82,7 +82,7 @@ impl<'a> Groups<'a, Q8Block> {
 }
 
 impl<'a> Groups<'a, I16Block> {
-    /// Groups of whole numbers of 16 bits.
+    /// Groups of 16-bit integers.
     pub fn of_wide(kernels: &Kernels, w: &'a HostWeight, groups: Range<usize>, then: Ahead) -> Self {
         let (product, pair) =
             (kernels.wide.map(|wide| wide.product), kernels.wide.and_then(|wide| wide.pair));
@@ -106,8 +106,8 @@ impl<'a, B> Groups<'a, B> {
         Groups { product, pair, format: w.format, n_pieces, n, group_bytes, bytes, then }
     }
 
-    /// Group `i` of [`Groups::n`]. An iterator of these would write and copy each: reading what was just written in other pieces
-    /// waits until all that was written before has reached the cache.
+    /// Group `i` of [`Groups::n`]. An iterator would write and copy each: a read of what was just written in other sizes waits
+    /// until all earlier writes have reached the cache.
     #[inline(always)]
     pub fn group(&self, i: usize) -> Group<'_> {
         let n_before = i * self.group_bytes;
@@ -117,7 +117,7 @@ impl<'a, B> Groups<'a, B> {
     }
 
     /// Calls `put` with the number of the first of some vectors in `x` and their products with the rows of `group`, as many at a
-    /// time as `buffer` has room for.
+    /// time as `buffer` holds.
     pub fn multiply(
         &self,
         group: &Group<'_>,
@@ -133,8 +133,8 @@ impl<'a, B> Groups<'a, B> {
         }
     }
 
-    /// As [`Groups::multiply`] for two groups at a time and up to [`BLOCK`] vectors; `put` is told the number of the group too.
-    /// Returns how many groups that were.
+    /// As [`Groups::multiply`] for two groups at a time and up to [`BLOCK`] vectors; `put` gets the number of the group too.
+    /// Returns the number of groups.
     pub fn multiply_pairs(
         &self,
         pair: PackedPair<B>,

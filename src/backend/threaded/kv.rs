@@ -1,7 +1,7 @@
-//! Keys and values into the cache, by several threads where there are many.
+//! Writes keys and values into the cache, with several threads where there are many.
 
-use super::super::host::{HostKv, HostPass, Part, put, take, turn_head};
-use super::super::{KvAppend, KvRows, Turn};
+use super::super::host::{HostKv, HostPass, Part, put, rotate_head, take};
+use super::super::{KvAppend, KvRows, Rotation};
 use super::shares::rows_of;
 use super::{FEWEST_ELEMENTS, MOST_ELEMENTS, ThreadedBackend};
 use crate::kernels::Kernels;
@@ -11,7 +11,7 @@ use crate::threads::{DisjointMut, ThreadPool};
 /// Most rows whose pages are compared.
 const MOST_ROWS: usize = 64;
 
-/// See [`crate::backend::Backend::kv_append`]. `scratch` has room for a head for each thread.
+/// See [`crate::backend::Backend::kv_append`]. `scratch` has space for a head for each thread.
 pub(super) fn append(
     kernels: &Kernels,
     pool: &mut ThreadPool,
@@ -24,12 +24,14 @@ pub(super) fn append(
         KvRows::New { group, k, v } => {
             store(kernels, pool, (kv, layer), (k, v), &pass.groups[group].slots);
         }
-        KvRows::Moved { from, to, turn } => relocate(kernels, pool, (kv, layer), (from, to), turn, scratch),
+        KvRows::Moved { from, to, rotation } => {
+            relocate(kernels, pool, (kv, layer), (from, to), rotation, scratch)
+        }
     }
 }
 
-/// Stores new rows. A task takes rows that have pages of their own, since a key has a line of memory for each component, which
-/// come one after the other; or else the keys or the values of one head in some of the pages.
+/// Stores new rows. A key has a cache line for each component, one after the other. So a task takes rows with pages of their own;
+/// otherwise it takes the keys or the values of one head in some of the pages.
 fn store(
     kernels: &Kernels,
     pool: &mut ThreadPool,
@@ -86,31 +88,31 @@ fn have_pages_of_their_own(slots: &[u32]) -> bool {
     slots.len() <= MOST_ROWS && (0..slots.len()).all(differs)
 }
 
-/// Moves rows. A task takes the keys or the values of one head, whose rows must move one after another.
+/// Moves rows. A task takes the keys or the values of one head, whose rows must move in order.
 fn relocate(
     kernels: &Kernels,
     pool: &mut ThreadPool,
     (kv, layer): (&mut HostKv, usize),
     (from, to): (&[u32], &[u32]),
-    turn: Option<Turn<'_>>,
+    rotation: Option<Rotation<'_>>,
     scratch: &mut [f32],
 ) {
     let place = kv.layer(layer);
-    let room = scratch.len() / pool.n_threads();
+    let per_thread = scratch.len() / pool.n_threads();
     let scratch = DisjointMut::new(scratch);
     let bytes = DisjointMut::new(kv.bytes_mut());
     pool.run(2 * place.heads.n, &|thread, task| {
-        let (part, turn) = if task % 2 == 0 { (Part::K, turn) } else { (Part::V, None) };
+        let (part, rotation) = if task % 2 == 0 { (Part::K, rotation) } else { (Part::V, None) };
         if !place.keeps(part) {
             return;
         }
         let block = |slot: u32| place.block(slot as usize / PAGE_LEN, part, task / 2);
         // SAFETY: thread numbers are distinct, and so are their parts of the scratch.
-        let x = unsafe { scratch.slice(thread * room..thread * room + place.dim(part)) };
+        let x = unsafe { scratch.slice(thread * per_thread..thread * per_thread + place.dim(part)) };
         for (&from, &to) in from.iter().zip(to) {
             // SAFETY: blocks do not overlap, and each belongs to one task by its part and head.
             take(&place, part, from, unsafe { bytes.slice(block(from)) }, x);
-            turn_head(kernels, turn, x);
+            rotate_head(kernels, rotation, x);
             // SAFETY: as before, and the block read from is no longer borrowed.
             put(kernels, &place, part, to, x, unsafe { bytes.slice(block(to)) });
         }

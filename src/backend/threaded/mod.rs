@@ -40,7 +40,7 @@ use crate::memory::Memory;
 use crate::quant::{Q8Block, packed};
 use crate::threads::{DisjointMut, ThreadPool};
 
-/// Fewest elements in a task of an element-wise operation: a thread that polls joins in the time that they take.
+/// Fewest elements in a task of an element-wise operation: a polling thread joins in the time that they take.
 const FEWEST_ELEMENTS: usize = 1024;
 /// Most elements in such a task: about as many microseconds as waking a thread takes.
 const MOST_ELEMENTS: usize = 8192;
@@ -49,7 +49,7 @@ const FEWEST_COPIED: usize = 16384;
 /// From this many activation rows on, [`F32Products::Blocked`] means `sgemm`; below, dot products, which allocate nothing.
 const SGEMM_MIN_ROWS: usize = 8;
 
-/// Elements of each task of an element-wise operation on `len`: few enough for every thread to have some, and whole numbers of
+/// Elements of each task of an element-wise operation on `len`: few enough for every thread to have some, and multiples of
 /// vector registers.
 fn elements_per_task(len: usize, n_threads: usize) -> usize {
     len.div_ceil(n_threads).clamp(FEWEST_ELEMENTS, MOST_ELEMENTS).next_multiple_of(64)
@@ -73,7 +73,7 @@ pub enum F32Products {
 /// ([`crate::quant::packed`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pack {
-    /// Those of formats that the instruction set has products with packed rows for.
+    /// Those of formats that the instruction set has packed products for.
     Auto,
     /// None.
     Never,
@@ -86,9 +86,9 @@ pub struct ThreadedBackend {
     kernels: &'static Kernels,
     f32_products: F32Products,
     pool: ThreadPool,
-    /// Quantized activations, `[n_tokens, n_cols / 32]`, and room for as many.
+    /// Quantized activations, `[n_tokens, n_cols / 32]`, and space for as many.
     rounded: Rounded,
-    /// The order of the slots of experts, and room for their vectors.
+    /// The order of the slots of experts, and space for their vectors.
     order: Order,
     gathered: Gathered,
     /// Weight rows for each thread, expanded or packed, `[n_threads, PANEL, n_cols]`.
@@ -96,7 +96,7 @@ pub struct ThreadedBackend {
     course: Course,
     angles: Angles,
     attention: attention::Scratch,
-    /// The pass that it is in.
+    /// The pass under way.
     pass: HostPass,
     /// Keys of the largest elements of rows' parts, `[n_threads, n_out]`.
     largest: Zeroed<u64>,
@@ -104,7 +104,7 @@ pub struct ThreadedBackend {
     pack: Pack,
     /// Weights that [`Backend::finish`] packs.
     packer: Packer,
-    /// What buffers and packed weights come from.
+    /// Where buffers and packed weights are allocated.
     memory: Memory,
 }
 
@@ -142,7 +142,8 @@ impl ThreadedBackend {
         self.pack = pack;
     }
 
-    /// What goes with the weights uploaded from now on. Ended early, [`Backend::finish`] gives `Cancelled`.
+    /// Sets options and progress for the weights uploaded from now on. If they end loading early, [`Backend::finish`] gives
+    /// `Cancelled`.
     pub fn set_loading(&mut self, loading: Loading) {
         self.packer.loading = loading;
     }
@@ -152,8 +153,8 @@ impl ThreadedBackend {
         self.f32_products == F32Products::Blocked && n >= SGEMM_MIN_ROWS
     }
 
-    /// Calls `f(part number, part)` for each part of the first `len` elements of `out`, which are activations that products
-    /// read next: so they are rounded while they are in the cache.
+    /// Calls `f(chunk number, chunk)` for each chunk of the first `len` elements of `out`. Products read these activations next,
+    /// so they are rounded while they are in the cache.
     fn make(&mut self, out: &mut Activations, len: usize, part: usize, f: impl Fn(usize, &mut [f32]) + Sync) {
         if !self.rounded.takes(len, part) {
             return self.pool.for_parts(&mut out[..len], part, f);
@@ -215,7 +216,7 @@ impl Backend for ThreadedBackend {
     fn reserve(&mut self, limits: &Limits) -> Result<()> {
         self.n_cols = limits.n_cols;
         let memory = &self.memory;
-        // Numbers of elements that cannot be counted are more than there is memory for.
+        // Counts that overflow exceed all memory.
         let row = limits.n_cols.next_multiple_of(Q8Block::LEN);
         let wide = self.kernels.wide.is_some();
         self.rounded.reserve(limits.n_tokens.saturating_mul(row), wide, memory)?;
@@ -397,7 +398,7 @@ impl Backend for ThreadedBackend {
     fn arg_max(&mut self, x: &Activations, n_cols: usize, out: &mut [u32]) {
         let n_rows = out.len();
         let fewest = FEWEST_COPIED.div_ceil(n_rows.max(1)).min(n_cols);
-        // A task looks at the same columns of all rows, most of which, where there are two threads, its thread has made.
+        // A task reads the same columns of all rows. Where there are two threads, its thread has computed most of them.
         let part = n_cols.div_ceil(self.pool.n_threads()).max(fewest);
         let n_parts = n_cols.div_ceil(part);
         let keys = DisjointMut::new(&mut self.largest[..n_parts * n_rows]);

@@ -162,7 +162,7 @@ impl Place {
         start + heads.start * self.head_len..start + heads.end * self.head_len
     }
 
-    /// Makes `s`, which lies where a state will be behind a run, the state that the run goes on from.
+    /// Sets `s`, the place of the state after a run, to the state before the run.
     fn begin(&self, values: &DisjointMut<'_, f32>, slots: &StateRun, heads: Range<usize>, s: &mut [f32]) {
         match slots.from {
             None => s.fill(0.0),

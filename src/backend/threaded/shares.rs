@@ -1,20 +1,20 @@
 //! How the rows of a product are shared among threads.
 //!
-//! A task of a product is one long stretch of rows for each thread, and then small stretches. Memory delivers long stretches best; small
-//! ones even out the end. At the end of a task the beginning of the thread's next one is fetched (see `course`).
+//! A thread gets one long stretch of a product's rows, and then small ones. Memory delivers long stretches best; small ones even
+//! out the end. At the end of a task the thread fetches the beginning of its next one (see `course`).
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
 
 use crate::quant::packed::ROWS;
 
-/// Of how many parts of a thread's even share the last ones are handed out in small tasks.
+/// The last `1 / PARTS` of a thread's even share is handed out in small tasks.
 const PARTS: usize = 8;
 /// Small tasks for each thread.
 const SMALL_TASKS: usize = 2;
 
-/// Rows in groups of [`ROWS`], cut into tasks: first a long one for each thread, since memory delivers one long stretch much
-/// faster than several short ones; and then small ones, so that a thread that was held up is helped out.
+/// Rows in groups of [`ROWS`], cut into tasks. The first tasks are long, one for each thread, since memory delivers one long
+/// stretch much faster than several short ones. The rest are small, so that other threads help one that is held up.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shares {
     n_groups: usize,
@@ -39,7 +39,7 @@ impl Shares {
         Shares { n_groups, n_long: 0, long: 0, small: n_groups.div_ceil(SMALL_TASKS * n_threads).max(1) }
     }
 
-    /// The same with twice the groups, of which two neighbours are never parted.
+    /// The same with twice the groups, of which two neighbours always stay in one task.
     pub fn in_pairs(self) -> Shares {
         let Shares { n_groups, n_long, long, small } = self;
         Shares { n_groups: 2 * n_groups, n_long, long: 2 * long, small: 2 * small }
@@ -50,8 +50,7 @@ impl Shares {
         self.n_long + (self.n_groups - self.n_long * self.long).div_ceil(self.small)
     }
 
-    /// The task that a thread will probably take after `task`, if there is one: the next of the same thread's (see
-    /// [`crate::threads`]).
+    /// The task that a thread will probably take after `task`, if there is one: the thread's next (see [`crate::threads`]).
     pub fn after(&self, task: usize, n_threads: usize) -> Option<usize> {
         let next = task + n_threads;
         (next < self.n_tasks()).then_some(next)
@@ -67,13 +66,13 @@ impl Shares {
     }
 }
 
-/// The rows, of `n_rows` that have nothing in common, that are for `thread`, as even as can be.
+/// The rows for `thread` of `n_rows` independent rows, as even as possible.
 pub(super) fn rows_of(thread: usize, n_rows: usize, n_threads: usize) -> Range<usize> {
     let first = |thread: usize| thread * (n_rows / n_threads) + thread.min(n_rows % n_threads);
     first(thread)..first(thread + 1)
 }
 
-/// The rows, of `n_rows` whose first group has the number `first`, that are among `groups`.
+/// The rows among `groups`, of `n_rows` whose first group has the number `first`.
 pub(super) fn rows_among(groups: &Range<usize>, first: usize, n_rows: usize) -> Range<usize> {
     let begin = (groups.start.saturating_sub(first) * ROWS).min(n_rows);
     begin..(groups.end.saturating_sub(first) * ROWS).min(n_rows)

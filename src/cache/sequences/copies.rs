@@ -1,11 +1,11 @@
-//! Pages that are written to although others have them too.
+//! Pages that a sequence writes to although others share them.
 #![forbid(unsafe_code)]
 
 use super::{Group, PAGE_LEN, Sequences};
 
 impl Sequences {
-    /// Puts the shared pages of `group` that the plan writes to into its `copies`, each with its sequence. The last sequence that
-    /// has a page may write to it.
+    /// Puts the shared pages of `group` that the plan writes to into its `copies`, each with its sequence. The last user of a
+    /// page may write to it.
     pub(super) fn find_copies(&mut self, group: usize) {
         let Group { pool, copies, .. } = &mut self.groups[group];
         copies.clear();
@@ -14,7 +14,7 @@ impl Sequences {
             let table = &s.tables[group];
             if let Some(&last) = table.pages.last().filter(|_| writes_into) {
                 let left = copies.iter().filter(|(page, _)| *page == last).count();
-                // Its own mark is before what is written.
+                // The sequence's own mark lies before the written positions.
                 let marked = usize::from(table.mark.pages.last() == Some(&last));
                 if pool.users(last) as usize - left - marked > 1 {
                     copies.push((last, seq as u32));
@@ -23,15 +23,15 @@ impl Sequences {
         }
     }
 
-    /// Has the tree of prefixes of `group` give up the pages that are to be copied because of it, and what is kept behind them.
-    /// Whether it gave up any; the group's `copies` are those that are left.
+    /// Has the tree of prefixes of `group` give up the pages that would be copied because of it, with the pages kept after them.
+    /// Returns whether it gave up any; the group's `copies` are those that are left.
     pub(super) fn give_up_kept_copies(&mut self, group: usize) -> bool {
         let Group { pool, copies, .. } = &mut self.groups[group];
         let mut pages = Vec::new();
         for &(page, _) in &*copies {
             let Some(tree) = &mut pool.prefixes else { return false };
-            let nodes = tree.behind(page);
-            // A sequence that has one of them as a whole page knows it by its node.
+            let nodes = tree.descendants(page);
+            // A sequence that has one of them as a whole page refers to its node.
             if nodes.iter().any(|node| self.sequences.iter().any(|s| s.tables[group].nodes.contains(node))) {
                 continue;
             }

@@ -1,12 +1,12 @@
-//! Sequences of models that are an encoder and a decoder: tokens up to the first that answers begin with are the encoder's, which reads
-//! them as a whole. So the tokens themselves say which part is whose, in copies and saved states too.
+//! Sequences of models with an encoder and a decoder. The encoder reads the tokens before the first `start` token as a whole; the
+//! decoder has the rest. So the tokens themselves divide the two parts, in copies and saved states too.
 #![forbid(unsafe_code)]
 
 use super::Sequences;
 use crate::error::{Error, Result};
 
 impl Sequences {
-    /// Has an encoder read what lies before the first token `start` of each sequence, and a decoder the rest.
+    /// Has an encoder read the tokens before the first token `start` of each sequence, and a decoder the rest.
     pub fn decode_from(&mut self, start: Option<u32>) {
         self.decoder_start = start;
     }
@@ -30,14 +30,14 @@ impl Sequences {
         Ok(self.encoded_of(i, len) < len)
     }
 
-    /// Whether the encoder's part of sequence `i` is that of the text `ids` too, which begins with `common` of the same tokens.
+    /// Whether the encoder's part of sequence `i` is that of the text `ids` too, whose first `common` tokens are the same.
     pub(super) fn encodes_alike(&self, i: usize, ids: &[u32], common: usize) -> bool {
         let Some(start) = self.decoder_start else { return true };
         let encoded = self.encoded_of(i, self.sequences[i].len);
         common > encoded || (common == encoded && ids.get(common) == Some(&start))
     }
 
-    /// `InvalidArgument` where the call under way gives the encoder nothing, or more behind what it has read already.
+    /// `InvalidArgument` where the call under way gives the encoder no tokens, or tokens after those that it has read.
     pub(super) fn check_encoded(&self) -> Result<()> {
         let Some(start) = self.decoder_start else { return Ok(()) };
         for (seq, s) in self.sequences.iter().enumerate().filter(|(_, s)| s.planned > s.len) {

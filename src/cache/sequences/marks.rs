@@ -1,6 +1,6 @@
-//! Where a sequence can go on from although it has grown since and gave pages back: a mark keeps the pages that the token behind it
-//! sees. Ends of prompts are marked, since the next turn of a conversation often leaves out a part of the answer. Marks are given up
-//! when their pages are needed.
+//! Where a sequence can continue from, although it has grown since and gave pages back: a mark keeps the pages that the next
+//! token there sees. Ends of prompts are marked, since the next turn of a conversation often leaves out a part of the answer.
+//! Marks are given up when their pages are needed.
 #![forbid(unsafe_code)]
 
 use super::{GONE, Group, PAGE_LEN, Sequences, Table};
@@ -19,7 +19,7 @@ pub(super) struct Mark {
 }
 
 impl Mark {
-    /// None yet, with room for all that a mark in `group` can have.
+    /// None yet, with capacity for all that a mark in `group` can have.
     pub fn of(group: &Group, n_ctx: usize) -> Result<Mark> {
         let seen = group.gives_back().then(|| n_ctx - group.needed(n_ctx));
         let pages = reserved(seen.map_or(0, |seen| seen.div_ceil(PAGE_LEN) + 1))?;
@@ -51,7 +51,7 @@ impl Sequences {
         any
     }
 
-    /// Before how many tokens the mark of sequence `i` is, if it has one.
+    /// The number of tokens before the mark of sequence `i`, if it has one.
     pub(super) fn marked(&self, i: usize) -> Option<usize> {
         self.sequences[i].tables.iter().map(|table| table.mark.at).find(|&at| at > 0)
     }
@@ -71,12 +71,12 @@ impl Table {
         self.mark.at = 0;
     }
 
-    /// Whether its first `n` tokens can go on from the mark only.
+    /// Whether its first `n` tokens can continue from the mark only.
     pub(super) fn needs_mark(&self, group: &Group, n: usize) -> bool {
         n > 0 && self.mark.at == n && !group.goes_on(self.from, n)
     }
 
-    /// Makes the empty table what is seen from `mark`.
+    /// Fills the empty table with the pages of `mark`.
     pub(super) fn become_mark(&mut self, group: &mut Group, mark: &Mark) {
         self.pages.resize(mark.first, GONE);
         self.pages.extend_from_slice(&mark.pages);
@@ -84,7 +84,7 @@ impl Table {
         self.held().iter().for_each(|&page| group.pool.share(page));
     }
 
-    /// Gives back what it has and makes it what is seen from its mark.
+    /// Gives its pages back and takes those of its mark.
     pub(super) fn return_to_mark(&mut self, group: &mut Group) {
         let mark = std::mem::take(&mut self.mark);
         self.held().iter().filter(|page| **page != GONE).for_each(|&page| group.pool.give_back(page));

@@ -7,12 +7,12 @@ use super::{GONE, Group, PAGE_LEN, Sequence, Sequences, Table, Window};
 use crate::cache::pool::Pool;
 use crate::error::{Error, Result};
 
-/// Pages that `n_seq` sequences of up to `n_ctx` tokens have at most together in a group with this window.
-/// `NoMemory` where they are too many to be counted.
+/// The most pages that `n_seq` sequences of up to `n_ctx` tokens have together in a group with this window. `NoMemory` where the
+/// count overflows.
 pub fn most_pages(n_seq: usize, n_ctx: usize, window: Option<Window>) -> Result<usize> {
     let per_seq = n_ctx.div_ceil(PAGE_LEN);
-    let at_once = window.map_or(per_seq, |window| window.most_pages().min(per_seq));
-    at_once.checked_mul(n_seq).filter(|&n| n < (1 << 27)).ok_or_else(|| {
+    let most = window.map_or(per_seq, |window| window.most_pages().min(per_seq));
+    most.checked_mul(n_seq).filter(|&n| n < (1 << 27)).ok_or_else(|| {
         Error::NoMemory(format!("a KV cache for {n_seq} sequences of {n_ctx} tokens has too many pages"))
     })
 }
@@ -31,7 +31,7 @@ impl Sequences {
     /// Pages of `group` that no sequence has.
     pub fn n_free(&self, group: usize) -> usize {
         let group = &self.groups[group];
-        // Counting takes a look at all pages, which are few where any are marked.
+        // Counting reads all pages, which are few where any are marked.
         let n_marked = if group.gives_back() { group.pool.n_only_marked() } else { 0 };
         group.pool.n_free() + n_marked
     }
@@ -77,16 +77,16 @@ impl Sequences {
         self.sequences[seq].tables[group].slot(position)
     }
 
-    /// What has to be copied before the call under way writes: the group, and from which page to which.
+    /// The copies that have to be made before the call under way writes: the group, and from which page to which.
     pub fn copies(&self) -> impl Iterator<Item = (usize, u32, u32)> + '_ {
         let groups = self.groups.iter().enumerate();
         groups.flat_map(|(group, pages)| pages.copies.iter().map(move |&(from, to)| (group, from, to)))
     }
 
-    /// Takes the pages that the plan needs, new ones and those in place of shared ones that are written to.
-    /// `ContextFull` when there are not enough.
+    /// Takes the pages that the plan needs: new ones, and copies of shared ones that it writes to. `ContextFull` when there are
+    /// not enough.
     pub(super) fn take_pages(&mut self) -> Result<()> {
-        // Of all groups or of none.
+        // From all groups or from none.
         for group in 0..self.groups.len() {
             if let Err(error) = self.count_pages(group) {
                 self.groups.iter_mut().for_each(|group| group.copies.clear());
@@ -97,15 +97,15 @@ impl Sequences {
         Ok(())
     }
 
-    /// Finds what is to be copied in `group`, and how many pages behind one can be written to again. `ContextFull` when there are
-    /// too few pages for the plan.
+    /// Finds the pages to copy in `group`, and after how many pages one can be written to again. `ContextFull` when there are too
+    /// few pages for the plan.
     fn count_pages(&mut self, group: usize) -> Result<()> {
         let new = |s: &Sequence| s.planned.div_ceil(PAGE_LEN).saturating_sub(s.tables[group].pages.len());
         let n_new = |most: usize| self.sequences.iter().map(|s| new(s).min(most)).sum::<usize>();
         let (n_all, n_least) = (n_new(usize::MAX), n_new(self.ring(group)));
         self.find_copies(group);
         let n_copies = self.groups[group].copies.len();
-        // Counting takes a look at all pages, which most calls can do without.
+        // Counting reads all pages, which most calls can do without.
         let mut n_free = if n_all + n_copies == 0 { 0 } else { self.groups[group].pool.n_free() };
         if n_all + n_copies > n_free && self.drop_marks(group) {
             n_free = self.groups[group].pool.n_free();
@@ -116,7 +116,7 @@ impl Sequences {
             n_free = self.groups[group].pool.n_free();
         }
         let n_copies = self.groups[group].copies.len();
-        // Where they are too few for all, what no row sees any more is written to again.
+        // Where pages are too few for all, the call reuses pages that no row sees any more.
         let (needed, ring) = match n_all + n_copies > n_free {
             true => (n_least + n_copies, self.ring(group)),
             false => (n_all + n_copies, usize::MAX),
@@ -155,11 +155,11 @@ impl Sequences {
             }
             table.again = begin..table.pages.len().saturating_sub(*ring).max(begin);
         }
-        // Only now, lest a page that is to be copied be taken for another.
+        // Only now, so that no page to be copied is taken for another use.
         copies.iter().for_each(|&(from, _)| pool.give_back(from));
     }
 
-    /// What sentences about the pages of `group` add, where there are others.
+    /// What error sentences about the pages of `group` add, where there are other groups.
     pub fn called(&self, group: usize) -> &'static str {
         match self.groups[group].window {
             _ if self.groups.len() == 1 => "",
@@ -180,7 +180,7 @@ impl Table {
         (self.pages[position / PAGE_LEN] as usize * PAGE_LEN + position % PAGE_LEN) as u32
     }
 
-    /// Gives the pages of `group` back that lie behind the first `len` tokens.
+    /// Gives the pages of `group` back that lie after the first `len` tokens.
     pub(super) fn truncate(&mut self, group: &mut Group, len: usize) {
         self.end_ring();
         if self.mark.at > len {

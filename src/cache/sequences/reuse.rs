@@ -5,8 +5,8 @@ use super::{ALL, GONE, Group, PAGE_LEN, Sequences, Table};
 use crate::error::Result;
 
 impl Sequences {
-    /// Has the whole pages of sequence `seq` kept for later texts. A page that is there already, of the same tokens behind
-    /// the same ones, takes the place of the sequence's own.
+    /// Keeps the whole pages of sequence `seq` for later texts. Where the tree has a page with the same tokens after the same
+    /// prefix, that page replaces the sequence's own.
     pub(super) fn keep_prefix(&mut self, seq: usize) {
         self.match_prefix(seq, true);
     }
@@ -20,8 +20,8 @@ impl Sequences {
         }
     }
 
-    /// Shortens sequence `seq` to what `ids` begins with too, `most` tokens at most, or, if pages of other texts were kept
-    /// that are more of it, makes it those. Returns its length.
+    /// Shortens sequence `seq` to the prefix it shares with `ids`, at most `most` tokens. If kept pages of other texts have a
+    /// longer prefix, the sequence gets those. Returns its length.
     pub fn reuse(&mut self, seq: u32, ids: &[u32], most: usize) -> Result<usize> {
         let i = self.index(seq)?;
         let all = ids;
@@ -33,15 +33,15 @@ impl Sequences {
         let own = if self.state_at(i, own) == 0 { 0 } else { own };
         let mut found: Vec<_> = self.groups.iter_mut().map(|group| group.find(ids)).collect();
         let n_found = found.iter().map(|found| found.nodes.len()).min().unwrap_or(0);
-        // The longest beginning that all layers can go on behind.
-        let n_pages = (1..=n_found).rev().find(|&n| self.goes_on_behind(&found, n)).unwrap_or(0);
+        // The longest prefix after which all layers can continue.
+        let n_pages = (1..=n_found).rev().find(|&n| self.continues_after(&found, n)).unwrap_or(0);
         let kept = n_pages * PAGE_LEN;
         if kept <= self.state_at(i, own) {
             self.truncate(i, own);
             return Ok(own);
         }
         for (group, found) in self.groups.iter_mut().zip(&mut found) {
-            let first = found.behind_missing[n_pages - 1].max(group.kept(kept) / PAGE_LEN);
+            let first = found.after_missing[n_pages - 1].max(group.kept(kept) / PAGE_LEN);
             found.nodes.truncate(n_pages);
             found.pages.truncate(n_pages);
             found.pages[..first].fill(GONE);
@@ -61,10 +61,10 @@ impl Sequences {
         Ok(kept)
     }
 
-    /// Whether a sequence can go on behind the first `n` pages that were found of each group.
-    fn goes_on_behind(&self, found: &[Found], n: usize) -> bool {
+    /// Whether a sequence can continue after the first `n` found pages of each group.
+    fn continues_after(&self, found: &[Found], n: usize) -> bool {
         let is_there = |(group, found): (&Group, &Found)| {
-            group.needed(n * PAGE_LEN) >= found.behind_missing[n - 1] * PAGE_LEN
+            group.needed(n * PAGE_LEN) >= found.after_missing[n - 1] * PAGE_LEN
         };
         let tree = self.groups[0].pool.prefixes.as_ref();
         let state = tree.and_then(|tree| tree.state(found[0].nodes[n - 1]));
@@ -79,26 +79,26 @@ impl Sequences {
 /// Pages of a group that were kept of a text.
 struct Found {
     nodes: Vec<u32>,
-    /// [`GONE`] for those that are not there any more.
+    /// [`GONE`] for pages that no longer exist.
     pages: Vec<u32>,
-    /// For each page: the number of pages up to the last one before or at it that is not there.
-    behind_missing: Vec<usize>,
-    /// From which position on they are of use.
+    /// For each page: the number of pages up to the last missing one before or at it.
+    after_missing: Vec<usize>,
+    /// The first useful position.
     from: usize,
 }
 
 impl Group {
     /// The pages that were kept of the text `ids`.
     fn find(&mut self, ids: &[u32]) -> Found {
-        let mut found = Found { nodes: Vec::new(), pages: Vec::new(), behind_missing: Vec::new(), from: 0 };
+        let mut found = Found { nodes: Vec::new(), pages: Vec::new(), after_missing: Vec::new(), from: 0 };
         let Some(tree) = &mut self.pool.prefixes else { return found };
-        let mut behind_missing = 0;
+        let mut after_missing = 0;
         for tokens in ids.as_chunks::<PAGE_LEN>().0 {
             let Some((node, page)) = tree.find(found.nodes.last().copied(), tokens) else { break };
             found.nodes.push(node);
             found.pages.push(page.unwrap_or(GONE));
-            behind_missing = if page.is_none() { found.nodes.len() } else { behind_missing };
-            found.behind_missing.push(behind_missing);
+            after_missing = if page.is_none() { found.nodes.len() } else { after_missing };
+            found.after_missing.push(after_missing);
         }
         found
     }

@@ -1,10 +1,10 @@
-//! Tokens in the midst of a sequence are forgotten: where those behind them go.
+//! Forgetting tokens in the middle of a sequence: where the tokens after them go.
 //!
-//! The keys of moved tokens are rotated back by as many positions, in f32, with each layer's own frequencies, and rounded again. What YaRN
-//! or LongRoPE scaled is scaled already, so the rotation leaves that out. Layers without positions move as they are. The oracle is the text
-//! run anew with one layer, whose keys know nothing of other tokens.
-//!
-//! Moved tokens saw what is gone, so they stand for less than their text says. The tree of prefixes never gets them, and a saved state says
+//! The keys of moved tokens are rotated back by as many positions, in f32, with each layer's own frequencies, and rounded again.
+//! Keys are already scaled where YaRN or LongRoPE scales them, so the rotation leaves the scale out. Layers without positions
+//! move as they are. The oracle is the text run anew with one layer, whose keys depend on no other tokens.
+//! Moved tokens saw the forgotten ones, so their values differ from those of the new text. The tree of prefixes never gets them,
+//! and a saved state says where they begin.
 //! from where on they are.
 #![forbid(unsafe_code)]
 
@@ -17,7 +17,7 @@ use crate::cache::pool::Pool;
 use crate::cache::reserved;
 use crate::error::{Error, Result};
 
-/// What moves in a group when tokens in the midst of a sequence are forgotten.
+/// What moves in a group when tokens in the middle of a sequence are forgotten.
 pub struct Moves {
     /// A page that has to be copied first, with the tokens that stay: from, to.
     pub copy: Option<(u32, u32)>,
@@ -27,11 +27,11 @@ pub struct Moves {
     pub to: Vec<u32>,
 }
 
-/// Tokens to forget, as one group sees it.
+/// Tokens to forget, in one group.
 struct Plan {
     keep: usize,
     drop: usize,
-    /// From which position on the sequence was there, and is there then.
+    /// The first position that the sequence has, before and after.
     from: (usize, usize),
     /// The positions that move.
     moved: Range<usize>,
@@ -43,17 +43,17 @@ struct Plan {
 }
 
 impl Sequences {
-    /// Takes the `drop` tokens behind the first `keep` out of `seq`, and finds place for those behind them, in each group. What
-    /// is returned has to be done before anything else.
+    /// Removes the `drop` tokens after the first `keep` from `seq`, and finds new slots for those after them, in each group. The
+    /// caller has to make the returned moves before anything else.
     ///
-    /// Errors, after which nothing has changed: `InvalidArgument` when the sequence is shorter, or a window would reach what
-    /// was given back; `ContextFull` when there are too few pages in place of those that others have too, `NoMemory`.
+    /// Errors, after which nothing has changed: `InvalidArgument` when the sequence is shorter, or when a window would reach
+    /// pages that were given back; `ContextFull` when there are too few pages for copies of shared ones, `NoMemory`.
     pub fn shift(&mut self, seq: u32, keep: usize, drop: usize) -> Result<Vec<Moves>> {
         let i = self.index(seq)?;
         let len = self.sequences[i].len;
         let end = keep.checked_add(drop).filter(|&end| end <= len).ok_or_else(|| {
             Error::InvalidArgument(format!(
-                "{drop} tokens behind the first {keep} of sequence {seq} cannot be forgotten: it has {len}"
+                "{drop} tokens after the first {keep} of sequence {seq} cannot be forgotten: it has {len}"
             ))
         })?;
         if drop == 0 {
@@ -65,12 +65,12 @@ impl Sequences {
             let from = group.held_after_shift(old, len, keep, drop).ok_or_else(|| {
                 cannot_shift(&format!("sequence {seq} of {len} tokens"), keep, drop, group.needed(len))
             })?;
-            // What moves of a sequence whose first tokens were given back.
+            // The tokens that move, where the first ones of the sequence were given back.
             let moved = end.max(old)..len;
             let moves = Moves { copy: None, from: reserved(moved.len())?, to: reserved(moved.len())? };
-            // Where nothing in front stays, whole pages that are forgotten leave the table, in which those behind them move up.
+            // Where no token in front stays, whole forgotten pages leave the table, and later pages move up.
             let n_left_out = if keep < old { drop / PAGE_LEN } else { 0 };
-            // Pages from the one of the first token that is forgotten are written to, as far as tokens move there.
+            // Tokens move into the pages from that of the first forgotten token on.
             let written = match moved.len() {
                 0 => n_left_out..n_left_out,
                 _ => {
@@ -83,7 +83,7 @@ impl Sequences {
         let tables = self.groups.iter_mut().zip(&mut self.sequences[i].tables);
         tables.for_each(|(group, table)| table.drop_mark(group));
         for (group, plan) in plans.iter().enumerate() {
-            self.make_room(group, i, plan.written.clone())?;
+            self.free_pages_for(group, i, plan.written.clone())?;
         }
         let s = &mut self.sequences[i];
         for ((group, table), plan) in self.groups.iter_mut().zip(&mut s.tables).zip(&mut plans) {
@@ -99,13 +99,13 @@ impl Sequences {
             table.from = plan.from.1;
             table.let_go_of_tree();
         }
-        self.give_back_behind(i);
+        self.give_back_passed(i);
         Ok(plans.into_iter().map(|plan| plan.moves).collect())
     }
 
-    /// Sees that there is a free page of `group` for each page of sequence `i` among `written` that others have too. Where they are
-    /// too few, the tree gives up those of these pages that nobody else has.
-    fn make_room(&mut self, group: usize, i: usize, written: Range<usize>) -> Result<()> {
+    /// Ensures a free page of `group` for each page of sequence `i` among `written` that others share. Where free pages are too
+    /// few, the tree gives up those of these pages that nobody else has.
+    fn free_pages_for(&mut self, group: usize, i: usize, written: Range<usize>) -> Result<()> {
         let is_missing = |page: u32, pool: &Pool| page == GONE || pool.users(page) > 1;
         let needed = |table: &Table, pool: &Pool| {
             let n_missing = written.clone().filter(|&at| is_missing(table.pages[at], pool)).count();
@@ -140,7 +140,7 @@ impl Sequences {
 }
 
 impl Table {
-    /// Does what `plan` says, but for the length of the table.
+    /// Does what `plan` says, except shortening the table.
     fn shift(&mut self, group: &mut Group, plan: &mut Plan) {
         let (keep, drop, moves, pool) = (plan.keep, plan.drop, &mut plan.moves, &mut group.pool);
         moves.from.extend(plan.moved.clone().map(|position| self.slot(position)));

@@ -14,10 +14,10 @@ use super::{Group, PAGE_LEN, Sequences, Table};
 use crate::cache::MAX_AHEAD;
 use crate::error::{Error, Result};
 
-/// In place of a page that was given back.
+/// Stands for a page that was given back.
 pub const GONE: u32 = u32::MAX;
 
-/// How far back tokens see, and what is done about it.
+/// How far back tokens see, and whether pages are given back.
 #[derive(Debug, Clone, Copy)]
 pub struct Window {
     /// Positions that a token sees, its own included; at least a page and one more, so that a sequence has its last whole page.
@@ -42,8 +42,8 @@ impl Window {
         (len + 1).saturating_sub(self.len)
     }
 
-    /// From which position on a sequence of `len` tokens is kept, so that its last [`MAX_AHEAD`] can be taken back; the first
-    /// of a page.
+    /// The first kept position of a sequence of `len` tokens, so that its last [`MAX_AHEAD`] can be taken back; the first one of
+    /// a page.
     fn kept(&self, len: usize) -> usize {
         match self.n_batch {
             Some(_) => self.needed(len).saturating_sub(MAX_AHEAD) / PAGE_LEN * PAGE_LEN,
@@ -51,8 +51,8 @@ impl Window {
         }
     }
 
-    /// How many pages behind each other hold all that the rows of a micro-batch see and that is kept behind them, wherever it
-    /// begins in its first page; [`usize::MAX`] if pages are kept.
+    /// How many consecutive pages hold all that the rows of a micro-batch see and all that is kept, wherever the batch begins in
+    /// its first page; [`usize::MAX`] if pages are kept.
     fn ring(&self) -> usize {
         let more = |n_batch: usize| (self.len - 2).saturating_add(n_batch.max(MAX_AHEAD + PAGE_LEN));
         self.n_batch.map_or(usize::MAX, |n_batch| more(n_batch).div_ceil(PAGE_LEN) + 1)
@@ -89,18 +89,18 @@ impl Group {
         self.window.map_or(0, |window| window.needed(len))
     }
 
-    /// From which position on a sequence of `len` tokens is kept.
+    /// The first kept position of a sequence of `len` tokens.
     pub(super) fn kept(&self, len: usize) -> usize {
         self.window.map_or(0, |window| window.kept(len))
     }
 
-    /// Whether a sequence of `len` tokens that is there from position `from` on can go on.
+    /// Whether a sequence of `len` tokens, present from position `from` on, can continue.
     pub(super) fn goes_on(&self, from: usize, len: usize) -> bool {
         from == 0 || self.needed(len) >= from
     }
 
-    /// From which position on a sequence of `len` tokens, there from `from` on, is there when `drop` tokens behind its first
-    /// `keep` are forgotten; `None` if it could not go on.
+    /// The first position of a sequence of `len` tokens, present from `from` on, when `drop` tokens after its first `keep` are
+    /// forgotten; `None` if it could not continue.
     pub(super) fn held_after_shift(
         &self,
         from: usize,
@@ -117,28 +117,27 @@ impl Group {
 }
 
 impl Sequences {
-    /// From which position on a sequence of `len` tokens is kept in `group`.
+    /// The first kept position of a sequence of `len` tokens in `group`.
     pub fn kept(&self, group: usize, len: usize) -> usize {
         self.groups[group].kept(len)
     }
 
-    /// How many pages of `group` are enough for as many tokens as there may be in a call: a page can be written to again when it
-    /// is that many pages behind.
+    /// How many pages of `group` are enough for a call of any length: a page can be written to again that many pages further on.
     pub fn ring(&self, group: usize) -> usize {
         self.groups[group].window.map_or(usize::MAX, |window| window.ring())
     }
 
-    /// From which position on sequence `seq` is there in `group`.
+    /// The first position of sequence `seq` in `group`.
     pub fn held_from(&self, group: usize, seq: usize) -> usize {
         self.sequences[seq].tables[group].from
     }
 
-    /// Whether a sequence of `len` tokens that is there from position `from` on in `group` can go on.
+    /// Whether a sequence of `len` tokens, present from position `from` on in `group`, can continue.
     pub fn goes_on(&self, group: usize, from: usize, len: usize) -> bool {
         self.groups[group].goes_on(from, len)
     }
 
-    /// Whether the first `n` tokens of sequence `i` are a sequence that can go on.
+    /// Whether a sequence can continue after the first `n` tokens of sequence `i`.
     pub(super) fn can_cut(&self, i: usize, n: usize) -> bool {
         if n > 0 && n < self.encoded_of(i, self.sequences[i].len) {
             return false;
@@ -148,7 +147,8 @@ impl Sequences {
         n == 0 || tables.all(|(group, table)| group.goes_on(table.from, at) || table.needs_mark(group, n))
     }
 
-    /// `InvalidArgument` if the first `n` tokens of sequence `i` cannot go on; `what` the sentence begins with.
+    /// `InvalidArgument` if a sequence cannot continue after the first `n` tokens of sequence `i`; the sentence begins with
+    /// `what`.
     pub(super) fn check_cut(&self, i: usize, n: usize, what: &str) -> Result<()> {
         if self.can_cut(i, n) {
             return Ok(());
@@ -169,7 +169,7 @@ impl Sequences {
         )))
     }
 
-    /// `InvalidArgument` if a sequence that has grown to `n_ctx` tokens could not forget `drop` of them behind its first `keep`.
+    /// `InvalidArgument` if a sequence that has grown to `n_ctx` tokens could not forget `drop` of them after its first `keep`.
     pub fn check_shift(&self, keep: usize, drop: usize) -> Result<()> {
         let n_ctx = self.n_ctx;
         let fails = |group: &&Group| group.held_after_shift(group.kept(n_ctx), n_ctx, keep, drop).is_none();
@@ -179,7 +179,7 @@ impl Sequences {
         }
     }
 
-    /// How many pages more of `group` sequence `seq` has at most while it grows to `n` tokens in calls of a micro-batch.
+    /// How many more pages of `group` sequence `seq` needs at most to grow to `n` tokens in calls of a micro-batch.
     pub fn n_more_pages(&self, group: usize, seq: u32, n: usize) -> usize {
         let Some(s) = self.sequences.get(seq as usize) else { return 0 };
         let held = s.len.div_ceil(PAGE_LEN) - s.tables[group].from / PAGE_LEN;
@@ -188,20 +188,20 @@ impl Sequences {
         n.div_ceil(PAGE_LEN).saturating_sub(s.len.div_ceil(PAGE_LEN)).min(most)
     }
 
-    /// Whether the whole cache has pages enough for a sequence whose `n` tokens have run.
+    /// Whether the whole cache has enough pages for a sequence whose `n` tokens have run.
     pub fn holds(&self, n: usize) -> bool {
         let least = |group: &Group| n.div_ceil(PAGE_LEN) - group.needed(n) / PAGE_LEN;
         self.groups.iter().all(|group| least(group) <= group.pool.len())
     }
 
-    /// Gives back the pages of sequence `i` that lie wholly behind what is kept.
-    pub(super) fn give_back_behind(&mut self, i: usize) {
+    /// Gives back the pages of sequence `i` that lie wholly before the kept positions.
+    pub(super) fn give_back_passed(&mut self, i: usize) {
         let s = &mut self.sequences[i];
         for (group, table) in self.groups.iter_mut().zip(&mut s.tables) {
             let kept = group.kept(s.len);
             if kept > table.from {
-                let behind = table.from / PAGE_LEN..kept / PAGE_LEN;
-                for page in table.pages[behind].iter_mut().filter(|page| **page != GONE) {
+                let passed = table.from / PAGE_LEN..kept / PAGE_LEN;
+                for page in table.pages[passed].iter_mut().filter(|page| **page != GONE) {
                     group.pool.give_back(std::mem::replace(page, GONE));
                 }
                 table.from = kept;
@@ -212,13 +212,13 @@ impl Sequences {
 }
 
 impl Table {
-    /// The pages that were used again in the call under way stand where they stand last.
+    /// Puts the pages that the call under way used again at their last places.
     pub(super) fn end_ring(&mut self) {
         let again = std::mem::take(&mut self.again);
         self.pages[again].fill(GONE);
     }
 
-    /// Forgets the nodes of the tree unless the sequence has the page of the last one, which keeps them there.
+    /// Forgets the nodes of the tree, unless the sequence has the page of the last one, which keeps them there.
     pub(super) fn let_go_of_tree(&mut self) {
         if self.nodes.len().checked_sub(1).is_some_and(|last| self.pages[last] == GONE) {
             self.nodes.clear();
@@ -226,10 +226,10 @@ impl Table {
     }
 }
 
-/// The error for tokens that cannot be forgotten, since those that are kept would be seen again.
+/// The error for tokens that cannot be forgotten, since the window would reach pages that were given back.
 pub(super) fn cannot_shift(what: &str, keep: usize, drop: usize, needed: usize) -> Error {
     Error::InvalidArgument(format!(
-        "{what} cannot forget {drop} tokens behind its first {keep}: the model's window would reach those again, and their keys \
+        "{what} cannot forget {drop} tokens passed its first {keep}: the model's window would reach those again, and their keys \
          and values were given back; forget at most {} tokens, or keep 0, or keep all with keep_all_positions",
         needed.saturating_sub(keep)
     ))
@@ -241,7 +241,7 @@ mod tests {
     use super::*;
     use crate::cache::Tokens;
 
-    /// A sequence, and which position is in each slot of the cache.
+    /// A sequence, and the position in each slot of the cache.
     struct Mirror {
         sequences: Sequences,
         slots: Vec<usize>,
@@ -250,7 +250,7 @@ mod tests {
     }
 
     impl Mirror {
-        /// Whether what a token at `position` sees, itself or not, is where the page table says.
+        /// Whether the page table has all positions that a token at `position` sees.
         fn check(&self, seen: std::ops::Range<usize>, what: &str) {
             for position in seen {
                 let slot = self.sequences.slot(0, 0, position) as usize;

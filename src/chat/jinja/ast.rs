@@ -25,7 +25,7 @@ pub(super) enum StmtKind {
         target: Target,
         value: Expr,
     },
-    /// `{% set x %}…{% endset %}`, the text passed through filters.
+    /// `{% set x %}…{% endset %}`, whose text is passed through filters.
     SetBlock {
         target: Target,
         filters: Vec<(String, Args)>,
@@ -40,9 +40,9 @@ pub(super) enum StmtKind {
         body: Block,
     },
     Macro(Box<Macro>),
-    /// A named part, by its number: it is written where it stands, and again by `self.name()`.
+    /// A named block, by its number: it is written where it stands, and again by `self.name()`.
     Block(usize),
-    /// `{% call(a) f(b) %}…{% endcall %}`: the body is what `caller` calls.
+    /// `{% call(a) f(b) %}…{% endcall %}`: `caller` calls the body.
     Call {
         call: Expr,
         body: Box<Macro>,
@@ -69,7 +69,7 @@ pub(super) struct Macro {
     pub(super) uses: Uses,
 }
 
-/// Which of the names that a macro has besides its parameters its body uses.
+/// The names besides its parameters that a macro's body uses.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Uses {
     pub(super) caller: bool,
@@ -83,12 +83,12 @@ pub(super) struct NamedBlock {
     pub(super) name: String,
     /// Whether it sees the names around it, and not only those of the whole template.
     pub(super) scoped: bool,
-    /// Whether another template would have to give the text.
+    /// Whether another template would have to provide its text.
     pub(super) required: bool,
     pub(super) body: Block,
 }
 
-/// What is assigned to.
+/// The target of an assignment.
 #[derive(Debug)]
 pub(super) enum Target {
     Name(String),
@@ -97,7 +97,7 @@ pub(super) enum Target {
     Field(String, String),
 }
 
-/// An expression and how deep its tree is, which the parser bounds.
+/// An expression and the depth of its tree, which the parser bounds.
 #[derive(Debug)]
 pub(super) struct Expr {
     pub(super) depth: u32,

@@ -1,4 +1,4 @@
-//! Filters that go through the elements of a value: sorting, grouping, choosing, and other filters for each.
+//! Filters over the elements of a value: sorting, grouping, choosing, and other filters for each.
 #![forbid(unsafe_code)]
 
 use std::cmp::Ordering;
@@ -9,7 +9,7 @@ use super::text;
 use super::value::{List, STRING, Shape, Value};
 use super::{filters, ops, predicates};
 
-/// What values are sorted and compared by where case does not matter.
+/// The form in which values are sorted and compared where case does not matter.
 fn folded(value: &Value, case_sensitive: bool, budget: &mut Budget) -> Res<Value> {
     match value {
         Value::Str(text) if !case_sensitive => {
@@ -20,15 +20,15 @@ fn folded(value: &Value, case_sensitive: bool, budget: &mut Budget) -> Res<Value
     }
 }
 
-/// Sorts stably by keys that are given with the values, as Python does. Any two keys that are compared must have an order, or
-/// the template fails; an order that contradicts itself does no harm. With `equal_first`, equal ones need no order.
+/// Sorts stably by the keys given with the values, as Python does. Any two compared keys must have an order, or the template
+/// fails; a contradictory order does no harm. With `equal_first`, equal ones need no order.
 fn sort_by_key(
     items: Vec<(Value, Value)>,
     reverse: bool,
     equal_first: bool,
     budget: &mut Budget,
 ) -> Res<Vec<(Value, Value)>> {
-    // The parts of the deepest merge, and what they come from.
+    // The parts of the deepest merge, and their sources.
     budget.bytes(items.len().saturating_mul(3 * std::mem::size_of::<(Value, Value)>()))?;
     merge_sort(items, reverse, equal_first, budget)
 }
@@ -216,7 +216,7 @@ pub(super) fn by_attribute(
             let mut out = Vec::new();
             for (mut key, group) in groups {
                 if let (false, Some(first)) = (case, group.first()) {
-                    // The key as it is there, not as it was compared.
+                    // The original key, not its folded form.
                     key = attribute(machine, first, path.as_ref())?;
                     if key.is_undefined() {
                         key = get("default").unwrap_or(key);
@@ -237,12 +237,12 @@ pub(super) fn by_attribute(
     }
 }
 
-/// What `map`, `select` and the like go through: nothing, where the value counts as false.
+/// The elements for `map`, `select` and the like: none, where the value counts as false.
 fn some_items(value: &Value, budget: &mut Budget) -> Res<Vec<Value>> {
     if value.is_true() { value.iterate(budget) } else { Ok(Vec::new()) }
 }
 
-/// Arguments once more.
+/// A copy of arguments.
 fn again(positional: &[Value], named: &[(String, Value)], budget: &mut Budget) -> Res<CallArgs> {
     budget.bytes(positional.len() * 48)?;
     for (name, _) in named {

@@ -9,11 +9,11 @@ use super::value::{Dict, List, STRING, Shape, Value};
 use super::{filters, functions, helpers, methods, ops, predicates};
 use crate::chat::clock::Clock;
 
-/// How deep statements, expressions and calls may lie in each other while a template runs. One level takes at most about 400
-/// bytes of the stack; what takes more, as loops and arguments do, counts as two.
+/// The deepest nesting of statements, expressions and calls while a template runs. One level takes at most about 400 bytes of the
+/// stack; larger levels, such as loops and arguments, count twice.
 const MOST_DEPTH: u32 = 200;
 
-/// Names and what they stand for; later ones hide earlier ones.
+/// Names and their values; later ones hide earlier ones.
 pub(super) type Frame<'t> = Vec<(&'t str, Value)>;
 
 /// A macro and where it was defined.
@@ -24,13 +24,13 @@ pub(super) struct MacroValue<'t> {
     pub(super) frames: usize,
 }
 
-/// A loop that runs.
+/// A running loop.
 pub(super) struct LoopState<'t> {
     pub(super) definition: &'t For,
     pub(super) items: Arc<Vec<Value>>,
     pub(super) index: usize,
     pub(super) depth: usize,
-    /// What `loop.changed` was given last.
+    /// The last arguments of `loop.changed`.
     pub(super) last: Option<Vec<Value>>,
     /// How many frames were there when it began.
     pub(super) frames: usize,
@@ -90,8 +90,8 @@ impl<'t> Machine<'t> {
         }
     }
 
-    /// The value of an expression. What recurses has small frames: each kind of expression that is more than a few lines has
-    /// a function of its own, which is not inlined.
+    /// The value of an expression. Recursive functions have small frames: each kind of expression that needs more than a few
+    /// lines has a function of its own, which is not inlined.
     pub(super) fn eval(&mut self, expr: &'t Expr) -> Res<Value> {
         self.enter()?;
         let value = self.eval_kind(&expr.kind)?;
@@ -405,7 +405,7 @@ impl<'t> Machine<'t> {
     #[inline(never)]
     fn call_macro(&mut self, value: MacroValue<'t>, args: CallArgs) -> Res<Value> {
         self.enter()?;
-        // The frames that the macro does not see are put aside.
+        // The frames that the macro does not see are set aside.
         let hidden = self.frames.split_off(value.frames.min(self.frames.len()));
         self.bind_params(value.definition, args)?;
         let text = self.captured(&value.definition.body)?;

@@ -9,10 +9,10 @@ use super::fault::{Res, fail};
 use super::text;
 use super::value::Value;
 
-/// The frames that a whole template sees: the variables it is given, and the names that it sets outside of loops and the like.
+/// The frames that a whole template sees: its variables, and the names that it sets outside of loops and the like.
 const TEMPLATE_FRAMES: usize = 2;
 
-/// What happens behind a statement.
+/// What happens after a statement.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flow {
     Next,
@@ -20,11 +20,11 @@ pub(super) enum Flow {
     Continue,
 }
 
-/// Filters behind each other, with their arguments.
+/// Filters in a row, with their arguments.
 type Filters = [(String, Args)];
 
 impl<'t> Machine<'t> {
-    /// Runs statements in the frame that is there.
+    /// Runs statements in the current frame.
     #[inline(never)]
     pub(super) fn block(&mut self, block: &'t Block) -> Res<Flow> {
         self.enter()?;
@@ -183,7 +183,7 @@ impl<'t> Machine<'t> {
             return fail(format!("the block \"{}\" is required, and no other template gives it", block.name));
         }
         self.enter()?;
-        // Names of loops and the like are not seen, unless the block says so; what it sets is its own.
+        // The block does not see names of loops and the like, unless it says so; names that it sets are its own.
         let n = if block.scoped { self.frames.len() } else { TEMPLATE_FRAMES.min(self.frames.len()) };
         let hidden = self.frames.split_off(n);
         self.scoped(Vec::new(), &block.body)?;
@@ -192,7 +192,7 @@ impl<'t> Machine<'t> {
         Ok(())
     }
 
-    /// The text of a named block that `self` was asked for: it sees the names of the template.
+    /// The text of a named block that `self` calls: it sees the names of the template.
     #[inline(never)]
     pub(super) fn call_block(&mut self, id: usize, args: CallArgs) -> Res<Value> {
         let [] = args.bind("a block", [])?;
@@ -264,7 +264,7 @@ impl<'t> Machine<'t> {
         self.run_loop(definition, items, 1)
     }
 
-    /// What a loop goes through: the elements of `items` that its condition holds for.
+    /// The elements for a loop: those of `items` that its condition holds for.
     #[inline(never)]
     fn loop_items(&mut self, definition: &'t For, items: Value) -> Res<Vec<Value>> {
         let mut items = items.iterate(&mut self.budget)?;

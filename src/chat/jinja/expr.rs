@@ -7,9 +7,9 @@ use super::lexer::Tok;
 use super::parser::Parser;
 use super::value::Value;
 
-/// How deep the tree of an expression may be: the length of a chain of operators, say.
+/// The deepest tree of an expression: the length of a chain of operators, say.
 const MOST_DEPTH: u32 = 160;
-/// How deep parentheses and the like may lie in each other.
+/// The deepest nesting of parentheses and brackets.
 const MOST_NESTING: u32 = 24;
 
 /// How tightly operators bind, the loosest first.
@@ -96,7 +96,7 @@ impl Parser<'_> {
         self.node(ExprKind::If { test, then, otherwise })
     }
 
-    /// Expressions with commas between them are a tuple, one alone is itself.
+    /// Expressions with commas between them form a tuple; a single one is itself.
     pub(super) fn tuple(&mut self) -> Res<Expr> {
         self.tuple_of(Parser::expression)
     }
@@ -123,7 +123,7 @@ impl Parser<'_> {
         self.node(ExprKind::Tuple(items))
     }
 
-    /// Operands with operators between them, and `not` before them. Those that wait for their right sides are kept in lists,
+    /// Operands with operators between them, and `not` before them. Operators that wait for their right sides are kept in lists,
     /// so that precedences cost no recursion.
     #[inline(never)]
     fn operators(&mut self) -> Res<Expr> {
@@ -136,7 +136,7 @@ impl Parser<'_> {
             operands.push(self.operand()?);
             let next = self.operator();
             let level = next.map_or(Level::Or, |(level, _)| level);
-            // A comparison behind another is one chain with it.
+            // Consecutive comparisons form one chain.
             while let Some((_, op)) =
                 waiting.pop_if(|(before, _)| *before > level || (*before == level && level != Level::Compare))
             {
@@ -147,7 +147,7 @@ impl Parser<'_> {
         }
         operands.pop().map_or_else(|| self.unexpected("an expression"), Ok)
     }
-    /// The operator at the front, which is passed over.
+    /// Takes the operator at the front.
     #[inline(never)]
     fn operator(&mut self) -> Option<(Level, Op)> {
         let binary = |level, op| (level, Op::Binary(op));
@@ -186,7 +186,7 @@ impl Parser<'_> {
         Some(found)
     }
 
-    /// Puts the last operands together by an operator that waited for them; comparisons are a chain.
+    /// Combines the last operands with an operator that waited for them; comparisons form a chain.
     #[inline(never)]
     fn reduce(&self, op: Op, waiting: &mut Vec<(Level, Op)>, operands: &mut Vec<Expr>) -> Res<()> {
         let Some(right) = operands.pop() else { return self.unexpected("an expression") };
@@ -293,7 +293,7 @@ impl Parser<'_> {
         Ok((key, self.expression()?))
     }
 
-    /// What stands between brackets, with commas, up to and with `end`.
+    /// The items between brackets, separated by commas, up to and including `end`.
     #[inline(never)]
     fn items<T>(&mut self, end: &str, part: fn(&mut Self) -> Res<T>) -> Res<Vec<T>> {
         let mut items = Vec::new();
@@ -320,7 +320,7 @@ impl Parser<'_> {
                         let index = self.boxed(ExprKind::Const(Value::Int(*n)))?;
                         self.node(ExprKind::Item(inner, index))?
                     }
-                    _ => return self.error("expected a name behind \".\""),
+                    _ => return self.error("expected a name after \".\""),
                 }
             } else if self.take_op("[") {
                 self.subscript(inner)?
@@ -390,7 +390,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Filters, tests and calls behind a value.
+    /// Filters, tests and calls after a value.
     #[inline(never)]
     fn filters(&mut self, mut value: Expr) -> Res<Expr> {
         loop {

@@ -1,4 +1,4 @@
-//! What stops a template, and the allowance that a rendering may use up.
+//! Errors of templates, and the budget of a rendering.
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -14,14 +14,14 @@ pub(crate) struct Fault {
     /// The template's own line, from 1 on, once it is known.
     pub(crate) line: Option<u32>,
     pub(crate) kind: Kind,
-    /// Without the line. Names in it, and what else a template says, are cut when long.
+    /// The error without the line. Names in it, and other texts of the template, are cut when long.
     pub(crate) message: String,
 }
 
-/// Who is to blame.
+/// The cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// The text is not a template, or uses something that is not known here.
+    /// The text is not a template, or uses an unknown feature.
     Syntax,
     /// The template called `raise_exception`.
     Raised,
@@ -48,7 +48,7 @@ impl Fault {
         Fault { line: None, kind: Kind::Limit, message: message.into() }
     }
 
-    /// The same fault at `line`, unless an inner one is known already.
+    /// The same fault at `line`, unless it already has a line.
     pub(crate) fn at(mut self, line: u32) -> Fault {
         self.line.get_or_insert(line);
         self
@@ -60,8 +60,8 @@ pub(crate) fn fail<T>(message: impl fmt::Display) -> Res<T> {
     Err(Fault::failed(message))
 }
 
-/// What is left of the work and the memory that one rendering may take. Everything that grows by what a template says is
-/// paid for before it is made, and nothing is paid back, so that a rendering's memory stays below what it began with.
+/// What is left of the work and the memory that one rendering may take. All growth is charged before it happens, and nothing is
+/// refunded, so that a rendering's memory stays below the initial budget.
 #[derive(Debug, Clone)]
 pub(crate) struct Budget {
     steps: u64,
@@ -69,8 +69,8 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// An allowance for an input of so many bytes: ample for templates that pass over all messages once for each message,
-    /// of which there is one in thirty bytes at most, up to a thousand; so that little work is lost on a template that never ends.
+    /// A budget for an input of `bytes` bytes. It is ample for templates that read all messages once for each message; there is
+    /// one message in thirty bytes at most, up to a thousand. So little work is lost on a template that never ends.
     pub(crate) fn for_input(bytes: usize) -> Budget {
         let n = bytes as u64;
         let squared = n.saturating_mul(n);
@@ -79,7 +79,7 @@ impl Budget {
         Budget { steps: steps + n.saturating_mul(100), bytes: text + n.saturating_mul(256) }
     }
 
-    /// Pays for `n` steps: a node of the template or of a value visited, 16 bytes of text gone through, or 64 compared.
+    /// Charges `n` steps: a visited node of the template or of a value, 16 bytes of text read, or 64 compared.
     pub(crate) fn steps(&mut self, n: usize) -> Res<()> {
         match self.steps.checked_sub(n as u64) {
             Some(left) => {
@@ -90,7 +90,7 @@ impl Budget {
         }
     }
 
-    /// Pays for `n` bytes of text or of values.
+    /// Charges `n` bytes of text or of values.
     pub(crate) fn bytes(&mut self, n: usize) -> Res<()> {
         match self.bytes.checked_sub(n as u64) {
             Some(left) => {
@@ -101,12 +101,12 @@ impl Budget {
         }
     }
 
-    /// Pays for going through `text`: looking for something in it, counting its characters, reading it as a number.
+    /// Charges reading all of `text`: a search, counting its characters, parsing a number.
     pub(crate) fn scan(&mut self, text: &str) -> Res<()> {
         self.steps(text.len() / 16)
     }
 
-    /// Where `name` is among `names`, paid for: a step for 16 of them, and for 64 bytes compared.
+    /// The place of `name` among `names`, charged: a step for 16 of them, and for 64 bytes compared.
     pub(crate) fn position<'n>(
         &mut self,
         mut names: impl Iterator<Item = &'n str>,
@@ -124,7 +124,7 @@ impl Budget {
         Ok(found)
     }
 
-    /// Appends `text` to `out`, paid for.
+    /// Appends `text` to `out`, charged.
     pub(crate) fn push(&mut self, out: &mut String, text: &str) -> Res<()> {
         self.bytes(text.len())?;
         out.push_str(text);

@@ -1,5 +1,4 @@
-//! The filters behind `|`, as the Jinja2 package has them.
-//! (<https://jinja.palletsprojects.com/en/stable/templates/#builtin-filters>)
+//! The filters after `|`, as in the Jinja2 package. (<https://jinja.palletsprojects.com/en/stable/templates/#builtin-filters>)
 #![forbid(unsafe_code)]
 
 use super::eval::{CallArgs, Machine};
@@ -60,10 +59,10 @@ const NAMES: [&str; 48] = [
     "wordcount",
 ];
 
-/// Filters of the Jinja2 package that are not here: those for pages, and two that lay out text by rules of their own.
+/// Filters of the Jinja2 package that Ember does not have: those for web pages, and two that lay out text by rules of their own.
 const REFUSED: [&str; 6] = ["pprint", "random", "striptags", "urlize", "wordwrap", "xmlattr"];
 
-/// Whether the Jinja2 package has a filter that is not here. A template that names one is not compiled.
+/// Whether the Jinja2 package has a filter that Ember does not. A template that names one is not compiled.
 pub(super) fn is_refused(name: &str) -> bool {
     REFUSED.contains(&name)
 }
@@ -96,8 +95,8 @@ fn attribute(machine: &mut Machine<'_>, value: &Value, args: CallArgs) -> Res<Va
     }
 }
 
-/// A filter that looks at nothing but its value and arguments. It is not inlined, so that filters that call filters recurse
-/// with small frames.
+/// A filter that needs only its value and arguments. It is not inlined, so that filters that call filters recurse with small
+/// frames.
 #[inline(never)]
 fn plain(name: &str, value: Value, args: CallArgs, budget: &mut Budget) -> Res<Value> {
     match name {

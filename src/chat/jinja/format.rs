@@ -74,7 +74,7 @@ pub(super) fn percent(pattern: &str, args: &Value, budget: &mut Budget) -> Res<S
                 }
             };
         }
-        // C has sizes there, which mean nothing.
+        // C has sizes there, which have no effect.
         rest = rest.strip_prefix(['h', 'l', 'L']).unwrap_or(rest);
         let Some(kind) = rest.chars().next() else { return fail("a format ends in its middle") };
         rest = &rest[kind.len_utf8()..];
@@ -85,7 +85,7 @@ pub(super) fn percent(pattern: &str, args: &Value, budget: &mut Budget) -> Res<S
         let Some(value) = value.or_else(|| values.next()) else { return fail("a format has too few values") };
         one(&mut out, spec, left, kind, value, budget)?;
     }
-    // Python asks no more than whether the values could be looked up by names.
+    // Python only checks whether the values could be looked up by names.
     let keyed = matches!(args, Value::Dict(_) | Value::List(_) | Value::Undefined(_)) && !args.is_view();
     if values.next().is_some() && !keyed {
         return fail("a format has too many values");
@@ -130,7 +130,7 @@ fn one(
         }
         kind => spec.number(kind, value, budget)?,
     };
-    // A sign for what is no number, and zeros on the left of what is on the left, mean nothing.
+    // A sign before values that are no numbers, and zero padding with left alignment, have no effect.
     spec.zero &= !left;
     let align = match (left, spec.zero) {
         (true, _) => '<',
@@ -140,7 +140,7 @@ fn one(
     spec.pad(out, &sign, &body, align, budget)
 }
 
-/// What `%c` writes: a character, or the one of a code.
+/// The output of `%c`: a character, or the character of a code.
 fn character(value: &Value) -> Res<String> {
     let found = match value {
         Value::Str(text) => {
@@ -155,7 +155,7 @@ fn character(value: &Value) -> Res<String> {
     }
 }
 
-/// A number with so many digits behind the point.
+/// A number with `precision` digits after the point.
 pub(super) fn fixed(x: f64, precision: usize, budget: &mut Budget) -> Res<String> {
     // There are at most 309 digits before it, which take much longer each than the bytes of a text.
     let text = format!("{x:.precision$}");
@@ -231,7 +231,7 @@ pub(super) fn braces(machine: &mut Machine<'_>, pattern: &str, args: &CallArgs) 
     Ok(out)
 }
 
-/// What `.name` and `[key]` behind a field's name lead to.
+/// The value of the `.name` and `[key]` steps after a field's name.
 fn followed(machine: &mut Machine<'_>, mut value: Value, mut steps: &str) -> Res<Value> {
     while !steps.is_empty() {
         machine.budget.steps(1)?;

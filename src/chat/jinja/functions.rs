@@ -1,4 +1,4 @@
-//! The functions that every template has, and the fields of `loop`.
+//! The functions of all templates, and the fields of `loop`.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use super::{helpers, text};
 
 const NAMES: [&str; 7] =
     ["range", "dict", "namespace", "joiner", "cycler", "raise_exception", "strftime_now"];
-/// A function of the Jinja2 package that is not here: it makes up text.
+/// A function of the Jinja2 package that Ember does not have: it invents text.
 const REFUSED: &str = "lipsum";
 /// As in the sandbox of the Jinja2 package.
 const MOST_RANGE: i128 = 100_000;
 
-/// The function of a name.
+/// The function called `name`.
 pub(super) fn find(name: &str) -> Res<Option<&'static str>> {
     if name == REFUSED {
         return fail(format!("the function \"{name}\" is not supported"));
@@ -105,7 +105,7 @@ pub(super) fn from_keys(args: CallArgs, budget: &mut Budget) -> Res<Value> {
     Ok(Value::Dict(Dict::new(entries, budget)?))
 }
 
-/// What a macro tells of itself; `None` for what it does not.
+/// An attribute of a macro; `None` for one it does not have.
 pub(super) fn macro_field(machine: &mut Machine<'_>, id: usize, name: &str) -> Res<Option<Value>> {
     let Some(definition) = machine.macros.get(id).map(|value| value.definition) else { return Ok(None) };
     let uses = definition.uses;

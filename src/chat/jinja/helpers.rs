@@ -1,4 +1,4 @@
-//! What the functions `joiner` and `cycler` make: values that count.
+//! The values of the functions `joiner` and `cycler`: values with a state.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use super::eval::{CallArgs, Machine};
 use super::fault::{Res, fail};
 use super::value::{List, STRING, Value};
 
-/// A value that counts. Templates have its number.
+/// A value with a state. Templates have its number.
 pub(super) enum Helper {
-    /// Gives nothing when it is called first, and then always this.
+    /// Gives nothing when it is called first, and then always the separator.
     Joiner { separator: Value, used: bool },
-    /// Gives one value after the other, round and round.
+    /// Gives one value after the other, in a cycle.
     Cycler { items: Arc<List>, at: usize },
 }
 

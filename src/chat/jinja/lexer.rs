@@ -1,5 +1,5 @@
-//! From the template's text to tokens, with the white space taken off as `trim_blocks` and `lstrip_blocks` of the Jinja2
-//! package have it: one newline after a block or comment, and spaces before one that begins its line.
+//! From the template's text to tokens. White space is removed as with `trim_blocks` and `lstrip_blocks` of the Jinja2 package:
+//! one newline after a block or comment, and spaces before one that begins its line.
 //! (<https://jinja.palletsprojects.com/en/stable/templates/#whitespace-control>)
 #![forbid(unsafe_code)]
 
@@ -32,7 +32,7 @@ pub(super) enum Tok {
     End,
 }
 
-/// Longer operators before those that they begin with.
+/// Longer operators before their prefixes.
 const OPERATORS: [&str; 26] = [
     "**", "//", "==", "!=", ">=", "<=", "+", "-", "/", "*", "%", "~", "[", "]", "(", ")", "{", "}", ">", "<",
     "=", ".", ":", "|", ",", ";",
@@ -52,12 +52,12 @@ pub(super) fn tokens(source: &str) -> Res<Vec<Token>> {
 struct Lexer<'a> {
     rest: &'a str,
     line: u32,
-    /// Whether what was read last ended in a newline, or nothing was read yet.
+    /// Whether the last character was a newline, or nothing was read yet.
     line_start: bool,
     out: Vec<Token>,
 }
 
-/// What a tag's beginning asks to be done with the text before it.
+/// What a tag's beginning does to the text before it.
 #[derive(Clone, Copy, PartialEq)]
 enum Before {
     Strip,
@@ -103,7 +103,7 @@ impl<'a> Lexer<'a> {
         self.out.push(Token { kind, line: self.line });
     }
 
-    /// Passes over `n` bytes.
+    /// Skips `n` bytes.
     fn advance(&mut self, n: usize) {
         let (passed, rest) = self.rest.split_at(n);
         self.line += passed.bytes().filter(|&b| b == b'\n').count() as u32;
@@ -128,7 +128,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Passes over the end of a tag, which stands at the front as `sign`, two characters, and what it takes with it.
+    /// Skips the end of a tag, whose two characters `sign` are at the front, and the white space that it removes.
     fn end_tag(&mut self, trims: bool) {
         let sign = self.rest.as_bytes().first().copied();
         self.advance(if matches!(sign, Some(b'-' | b'+')) { 3 } else { 2 });
@@ -153,7 +153,7 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// Whether the tag that was just opened is `raw`; then passes over it.
+    /// Whether the opened tag is `raw`; if so, skips it.
     fn raw_begins(&mut self) -> bool {
         let inner = self.rest.trim_start_matches(is_space);
         let Some(inner) = inner.strip_prefix("raw") else { return false };
@@ -192,7 +192,7 @@ impl<'a> Lexer<'a> {
         Err(Fault::syntax(opened, "a raw block does not end"))
     }
 
-    /// The inside of a tag, up to and with its end.
+    /// The inside of a tag, up to and including its end.
     fn code(&mut self, opened: u32, end: &'static str) -> Res<()> {
         let mut open: Vec<&'static str> = Vec::new();
         loop {

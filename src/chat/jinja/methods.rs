@@ -50,7 +50,7 @@ const STR: [&str; 39] = [
 ];
 const STR_TOO: [&str; 4] = ["expandtabs", "isprintable", "upper", "zfill"];
 const DICT: [&str; 6] = ["get", "items", "keys", "values", "copy", "fromkeys"];
-/// They change the object, which a template may not.
+/// They change the object, which a template may not do.
 const DICT_REFUSED: [&str; 5] = ["clear", "pop", "popitem", "setdefault", "update"];
 const LIST: [&str; 3] = ["count", "index", "copy"];
 const LIST_REFUSED: [&str; 8] = ["append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort"];
@@ -156,8 +156,7 @@ fn optional<'v>(value: &'v Option<Value>, name: &str) -> Res<Option<&'v str>> {
 }
 
 fn string(text: &str, name: &str, args: CallArgs, budget: &mut Budget) -> Res<Value> {
-    // The text is gone through, and so are arguments that are strings. What is made is no longer than the text, or is paid
-    // for below.
+    // The text is read, and so are arguments that are strings. The result is no longer than the text, or is charged below.
     budget.bytes(text.len())?;
     budget.scan(text)?;
     for argument in args.positional.iter().chain(args.named.iter().map(|(_, value)| value)) {
@@ -317,7 +316,7 @@ fn string(text: &str, name: &str, args: CallArgs, budget: &mut Budget) -> Res<Va
     }
 }
 
-/// What filters do with anything: `value` as a string, with a method called on it.
+/// Calls a string method on `value` as a string, for filters.
 pub(super) fn call_on_str(value: &Value, name: &str, args: CallArgs, budget: &mut Budget) -> Res<Value> {
     let text = text::str(value, budget)?;
     string(&text, name, args, budget)

@@ -1,24 +1,24 @@
 //! The template language: the part of Jinja2 that chat templates are written in, over values as Python has them.
 //!
-//! It is our own because templates are part of a model file, which may be hostile. An engine for pages trusts those who write
-//! them: in those we tried, forty assignments of `s ~ s` fill the memory, comparing lists that hold each other twice takes
-//! for ever, and a namespace that holds itself overflows the stack. Here every step and every byte is paid for from a
-//! [`Budget`], trees and values have a bounded depth, and no value can hold itself.
+//! It is our own because templates are part of a model file, which may be hostile. An engine for web pages trusts the authors of
+//! templates. In those we tried, forty assignments of `s ~ s` fill the memory, comparing lists that contain each other twice
+//! takes for ever, and a namespace that contains itself overflows the stack. Here every step and every byte is charged to a
+//! [`Budget`], trees and values have a bounded depth, and no value can contain itself.
 //!
-//! It has all statements, filters, tests and functions that `transformers` lets chat templates use, but for these:
+//! It has all statements, filters, tests and functions that `transformers` allows in chat templates, except these:
 //!
-//! - the filters `pprint`, `random`, `striptags`, `urlize`, `wordwrap` and `xmlattr`, which are for pages and for people: a
-//!   template that names one is not compiled, wherever it stands;
+//! - the filters `pprint`, `random`, `striptags`, `urlize`, `wordwrap` and `xmlattr`, which are for web pages and for people: a
+//! template that names one is not compiled;
 //! - the function `lipsum`, which fails by its name;
-//! - text that is safe as HTML and text that is not: `safe` changes nothing, `e` escapes again what is escaped already,
-//!   nothing is `escaped`, and `{% autoescape %}` is there with `false` only;
-//! - `{% extends %}`, `{% include %}` and `{% import %}`: there is no other template, in `transformers` neither;
-//! - the flag `#` for floats in formats, and groups of digits behind zeros;
-//! - methods that nobody has needed yet (`encode`, `translate`, `format_map`, those of integers), tuples as keys of objects,
-//!   and what Python shows for a namespace or a loop: using one is an error, never another value.
+//! - text that is safe as HTML and text that is not: `safe` changes nothing, `e` escapes escaped text again, no text is
+//! `escaped`, and `{% autoescape %}` exists with `false` only;
+//! - `{% extends %}`, `{% include %}` and `{% import %}`: there is no other template, nor is there in `transformers`;
+//! - the flag `#` for floats in formats, and groups of digits after zeros;
+//! - methods that no template has needed yet (`encode`, `translate`, `format_map`, those of integers), tuples as keys of objects,
+//! and Python's text for a namespace or a loop: using one is an error, never another value.
 //!
-//! The deepest templates and values take at most 100 KB of the stack in a release build and 150 KB with little optimization.
-//! That is why functions which recurse have their less common parts in others, which are not inlined.
+//! The deepest templates and values take at most 100 KB of the stack in a release build and 150 KB with little optimization. So
+//! recursive functions have their less common parts in other functions, which are not inlined.
 #![forbid(unsafe_code)]
 
 mod ast;
@@ -70,7 +70,7 @@ impl Template {
         Ok(Template { block, named })
     }
 
-    /// The text that it writes, given the variables.
+    /// The text of the template for these variables.
     pub(super) fn render(&self, variables: &[(String, Value)], clock: &Clock, budget: Budget) -> Res<String> {
         let globals = variables.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
         let mut machine = Machine {

@@ -24,12 +24,12 @@ fn decimal(c: char) -> Option<u32> {
     Some(code - zero).filter(|&digit| digit < 10)
 }
 
-/// As Python's `str.isdecimal` has it.
+/// As Python's `str.isdecimal`.
 pub(super) fn is_decimal(c: char) -> bool {
     decimal(c).is_some()
 }
 
-/// As Python's `str.isdigit` has it: decimal digits, and those that are raised, lowered or in a circle.
+/// As Python's `str.isdigit`: decimal digits, and superscript, subscript and circled ones.
 pub(super) fn is_digit(c: char) -> bool {
     is_decimal(c)
         || matches!(c as u32, 0xb2 | 0xb3 | 0xb9 | 0x1369..=0x1371 | 0x19da | 0x2070 | 0x2074..=0x2079
@@ -38,8 +38,8 @@ pub(super) fn is_digit(c: char) -> bool {
             | 0x10e60..=0x10e68 | 0x11052..=0x1105a | 0x1f100..=0x1f10a)
 }
 
-/// A text without white space around it, its digits those of ASCII, and without underscores, each of which stands between
-/// two digits or letters, or behind a prefix. `None` where one does not.
+/// A text without white space around it, with ASCII digits and without underscores, each of which must stand between two digits
+/// or letters, or after a prefix; otherwise `None`.
 fn plain(text: &str, budget: &mut Budget) -> Res<Option<String>> {
     budget.scan(text)?;
     budget.bytes(text.len())?;
@@ -64,7 +64,7 @@ fn plain(text: &str, budget: &mut Budget) -> Res<Option<String>> {
     Ok(Some(out).filter(|_| before || !text.ends_with('_')))
 }
 
-/// What `int(text, base)` gives in Python; `None` when that is an error.
+/// The result of Python's `int(text, base)`; `None` when that is an error.
 fn parsed(text: &str, base: i128, budget: &mut Budget) -> Res<Option<i128>> {
     let Some(text) = plain(text, budget)? else { return Ok(None) };
     let (sign, digits) = match text.strip_prefix(['-', '+']) {
@@ -81,7 +81,7 @@ fn parsed(text: &str, base: i128, budget: &mut Budget) -> Res<Option<i128>> {
     let has_prefix = of_prefix > 0 && (base == 0 || base == of_prefix);
     let (base, digits) = match (has_prefix, base) {
         (true, _) => (of_prefix, &digits[2..]),
-        // Zeros before a number could mean that it is octal, so Python refuses them.
+        // Zeros before a number could mark it as octal, so Python refuses them.
         (false, 0) if digits.starts_with('0') && digits.bytes().any(|b| b != b'0') => return Ok(None),
         (false, 0) => (10, digits),
         (false, base) => (base, digits),
@@ -103,12 +103,12 @@ fn parsed(text: &str, base: i128, budget: &mut Budget) -> Res<Option<i128>> {
     }
 }
 
-/// What `float(text)` gives in Python; `None` when that is an error.
+/// The result of Python's `float(text)`; `None` when that is an error.
 fn parsed_float(text: &str, budget: &mut Budget) -> Res<Option<f64>> {
     Ok(plain(text, budget)?.and_then(|text| text.parse().ok()))
 }
 
-/// A float without what follows its point.
+/// A float without its fraction.
 fn cut(x: f64) -> Res<Option<i128>> {
     match whole(x) {
         None if x.is_finite() => fail("a number is too large"),
@@ -116,14 +116,14 @@ fn cut(x: f64) -> Res<Option<i128>> {
     }
 }
 
-/// What the filter `int` makes of a value: `None` when that is no number.
+/// The filter `int` on a value: `None` when that is no number.
 pub(super) fn int(value: &Value, base: Option<&Value>, budget: &mut Budget) -> Res<Option<i128>> {
     match value {
         Value::Undefined(_) => Err(value.undefined_error()),
         Value::Float(x) if x.is_infinite() => fail("infinity has no integer"),
         Value::Float(x) => cut(*x),
         Value::Str(text) => {
-            // A base that is no integer is an error in Python, behind which the text is read as a float.
+            // A base that is no integer is an error in Python, after which the text is read as a float.
             let base = base.map_or(Some(10), Value::integer);
             let number = base.map_or(Ok(None), |base| parsed(text, base, budget))?;
             match number {
@@ -135,7 +135,7 @@ pub(super) fn int(value: &Value, base: Option<&Value>, budget: &mut Budget) -> R
     }
 }
 
-/// What the filter `float` makes of a value: `None` when that is no number.
+/// The filter `float` on a value: `None` when that is no number.
 pub(super) fn float(value: &Value, budget: &mut Budget) -> Res<Option<f64>> {
     match value {
         Value::Undefined(_) => Err(value.undefined_error()),
@@ -144,7 +144,7 @@ pub(super) fn float(value: &Value, budget: &mut Budget) -> Res<Option<f64>> {
     }
 }
 
-/// As Python's `round(n, precision)` rounds integers: to a multiple of a power of ten, halves to the even one.
+/// As Python's `round(n, precision)` for integers: to a multiple of a power of ten, halves to the even one.
 pub(super) fn round_int(n: i128, precision: i128) -> Res<i128> {
     let Some(places) = precision.checked_neg().filter(|&places| places > 0) else { return Ok(n) };
     let Some(unit) = u32::try_from(places).ok().and_then(|places| 10i128.checked_pow(places)) else {

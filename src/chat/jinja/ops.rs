@@ -1,4 +1,4 @@
-//! Operators, as Python has them.
+//! Operators with Python's meaning.
 #![forbid(unsafe_code)]
 
 use super::ast::{Binary, Compare};
@@ -7,7 +7,7 @@ use super::format;
 use super::text;
 use super::value::{List, Number, Value};
 
-/// `left op right`; `and` and `or` are the caller's, who need not evaluate both.
+/// `left op right`. The caller evaluates `and` and `or`, which may not need both sides.
 pub(super) fn binary(op: Binary, left: &Value, right: &Value, budget: &mut Budget) -> Res<Value> {
     if op == Binary::Concat {
         let mut out = text::str(left, budget)?;

@@ -8,7 +8,7 @@ use super::fault::{Fault, Res};
 use super::filters;
 use super::lexer::{Tok, Token};
 
-/// How deep blocks may lie in each other.
+/// The deepest nesting of blocks.
 const MOST_BLOCKS: u32 = 32;
 
 /// Reads the tokens of a whole template.
@@ -33,7 +33,7 @@ fn unclosed<T>(line: u32, ends: &[&str]) -> Res<T> {
     Err(Fault::syntax(line, format!("there is no \"{}\"", ends.join("\" or \""))))
 }
 
-/// The tokens and the place in them.
+/// The tokens and the position among them.
 pub(super) struct Parser<'a> {
     tokens: &'a [Token],
     at: usize,
@@ -42,7 +42,7 @@ pub(super) struct Parser<'a> {
     loops: u32,
     /// Expressions around the expression.
     pub(super) nesting: u32,
-    /// What the macro around the statement uses so far.
+    /// The names that the macro around the statement uses so far.
     pub(super) uses: Uses,
     /// The named blocks so far, and the names of these and of those around the statement.
     named: Vec<NamedBlock>,
@@ -132,8 +132,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Statements up to a tag that begins with one of `ends`, which is passed over and returned; with no `ends`, to the
-    /// end of the template.
+    /// Statements up to a tag that begins with one of `ends`, which is skipped and returned; without `ends`, to the end of the
+    /// template.
     fn block(&mut self, ends: &[&'static str]) -> Res<(Block, &'static str)> {
         self.blocks += 1;
         if self.blocks > MOST_BLOCKS {
@@ -176,7 +176,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The body of a block up to `end`, behind the end of the tag that opens it.
+    /// The body of a block up to `end`, after the end of the tag that opens it.
     #[inline(never)]
     fn body(&mut self, end: &'static str) -> Res<Block> {
         self.need_block_end()?;
@@ -201,7 +201,7 @@ impl<'a> Parser<'a> {
             "extends" | "include" | "import" | "from" => {
                 self.error(format!("the tag \"{name}\" needs another template, and there is none"))
             }
-            // Marks what the assistant says; the text is the same without it. It is a scope of its own.
+            // It marks the assistant's text, which is the same without it. It is a scope of its own.
             "generation" => Ok(StmtKind::With { names: Vec::new(), body: self.body("endgeneration")? }),
             "break" | "continue" if self.loops > 0 => {
                 self.need_block_end()?;
@@ -364,7 +364,7 @@ impl<'a> Parser<'a> {
         Ok(StmtKind::FilterBlock { filters, body: self.body("endfilter")? })
     }
 
-    /// The body of a macro, and which of the names that every macro has it uses; those count for a macro around it too.
+    /// The body of a macro, and which of every macro's names it uses; those count for a macro around it too.
     fn macro_body(&mut self, end: &'static str) -> Res<(Block, Uses)> {
         let loops = std::mem::take(&mut self.loops);
         let around = std::mem::take(&mut self.uses);
@@ -407,7 +407,7 @@ impl<'a> Parser<'a> {
         Ok(StmtKind::Block(self.named.len() - 1))
     }
 
-    /// Text is never escaped here, so the tag that switches this off is a scope and no more.
+    /// Text is never escaped here, so the tag that switches escaping off is only a scope.
     #[inline(never)]
     fn autoescape(&mut self) -> Res<StmtKind> {
         if !self.take_name("false") && !self.take_name("False") {
@@ -438,7 +438,7 @@ impl<'a> Parser<'a> {
         Ok(params)
     }
 
-    /// A filter behind its `|`: a name and, maybe, arguments.
+    /// A filter after its `|`: a name and perhaps arguments.
     #[inline(never)]
     pub(super) fn filter_name_and_args(&mut self) -> Res<(String, Args)> {
         let mut name = self.need_name()?;

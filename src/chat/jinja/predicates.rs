@@ -1,4 +1,4 @@
-//! The tests behind `is`.
+//! The tests after `is`.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::fault::{Res, fail};
 use super::value::Value;
 use super::{filters, helpers, ops, text};
 
-/// Names of tests that compare, and the operator that they stand for.
+/// Names of tests that compare, and their operators.
 const COMPARISONS: [(&str, Compare); 16] = [
     ("eq", Compare::Eq),
     ("==", Compare::Eq),
@@ -88,7 +88,7 @@ pub(super) fn check(machine: &mut Machine<'_>, name: &str, value: &Value, args: 
     let [] = args.bind(name, [])?;
     let parity = || match (value.integer(), value) {
         (Some(n), _) => Ok(n.rem_euclid(2)),
-        // A float that is not whole is neither.
+        // A float with a fraction is neither.
         (None, Value::Float(x)) => {
             Ok(super::value::whole(*x).filter(|n| *n as f64 == *x).map_or(2, |n| n.rem_euclid(2)))
         }
@@ -139,7 +139,7 @@ pub(super) fn check(machine: &mut Machine<'_>, name: &str, value: &Value, args: 
     })
 }
 
-/// Whether two values are one: the same list or object, or equal and of one type.
+/// Whether two values are identical: the same list or object, or equal and of one type.
 fn same(a: &Value, b: &Value, machine: &mut Machine<'_>) -> Res<bool> {
     match (a, b) {
         (Value::Undefined(_), _) => return Ok(false),

@@ -1,4 +1,4 @@
-//! One value in a format: what stands behind `%` in Python's `%` formats and behind `:` in those with brackets.
+//! The format of one value: the text after `%` in Python's `%` formats and after `:` in those with brackets.
 #![forbid(unsafe_code)]
 
 use super::fault::{Budget, Res, fail};
@@ -12,7 +12,7 @@ pub(super) struct Spec {
     pub(super) fill: Option<char>,
     /// `<`, `>`, `^` or `=`.
     pub(super) align: Option<char>,
-    /// `+` or a space: what stands before a number that is not negative.
+    /// `+` or a space: the character before a number that is not negative.
     pub(super) plus: Option<char>,
     pub(super) alternate: bool,
     pub(super) zero: bool,
@@ -32,7 +32,7 @@ pub(super) fn digits(text: &str) -> Res<(Option<usize>, &str)> {
 }
 
 impl Spec {
-    /// What stands behind the colon of `{:…}`, and the letter at its end.
+    /// The text after the colon of `{:…}`, and the letter at its end.
     pub(super) fn of_brackets(text: &str) -> Res<(Spec, Option<char>)> {
         let mut spec = Spec::default();
         let mut chars = text.chars();
@@ -136,7 +136,7 @@ impl Spec {
         self.pad(out, "", &body, self.align.unwrap_or('<'), budget)
     }
 
-    /// The sign of a number that is written already, and its digits.
+    /// The sign of a formatted number, and its digits.
     fn signed(&self, body: String) -> (String, String) {
         match (body.strip_prefix('-'), self.plus) {
             (Some(digits), _) => ("-".into(), digits.to_owned()),
@@ -198,7 +198,7 @@ impl Spec {
         Ok(out)
     }
 
-    /// Appends sign and body, as wide as is wanted.
+    /// Appends sign and body, padded to the wanted width.
     pub(super) fn pad(
         &self,
         out: &mut String,
@@ -235,7 +235,7 @@ fn scientific(x: f64, precision: usize, budget: &mut Budget) -> Res<String> {
     Ok(format!("{digits}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs()))
 }
 
-/// A finite number as `%g` writes it: so many digits, without zeros at the end.
+/// A finite number as `%g` writes it: `precision` digits, without zeros at the end.
 fn general(x: f64, precision: usize, budget: &mut Budget) -> Res<String> {
     let text = scientific(x, precision - 1, budget)?;
     let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));

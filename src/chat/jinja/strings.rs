@@ -1,4 +1,4 @@
-//! What Python's string methods do, on `str`.
+//! Python's string methods on `str`.
 #![forbid(unsafe_code)]
 
 use std::collections::HashSet;
@@ -68,14 +68,14 @@ pub(super) fn split(
     Ok(parts)
 }
 
-/// Adds a part of a text that is paid for already.
+/// Adds a part of a text that was charged already.
 pub(super) fn push_part(parts: &mut Vec<Value>, part: &str, budget: &mut Budget) -> Res<()> {
     budget.bytes(STRING)?;
     parts.push(Value::from(part));
     Ok(())
 }
 
-/// The lines of `text`, with what ends them or without.
+/// The lines of `text`, with or without their line ends.
 pub(super) fn lines(text: &str, keep_ends: bool) -> impl Iterator<Item = &str> {
     let ends = |c: char| {
         matches!(
@@ -97,7 +97,7 @@ pub(super) fn lines(text: &str, keep_ends: bool) -> impl Iterator<Item = &str> {
     })
 }
 
-/// A text made of another that is paid for, character by character.
+/// A text computed character by character from another that was charged.
 pub(super) fn cased(made: String, budget: &mut Budget) -> Res<Value> {
     budget.bytes(made.len())?;
     Ok(Value::from(made))
@@ -116,7 +116,7 @@ pub(super) fn replace(
     Ok(text.replacen(old, new, n))
 }
 
-/// `text` made `width` characters long, as the method `how` does.
+/// `text` padded to `width` characters by the method `how`.
 pub(super) fn pad(text: &str, how: &str, width: i128, fill: &str, budget: &mut Budget) -> Res<String> {
     let mut chars = fill.chars();
     let (Some(fill), None) = (chars.next(), chars.next()) else {
@@ -143,7 +143,7 @@ pub(super) fn pad(text: &str, how: &str, width: i128, fill: &str, budget: &mut B
     Ok(out)
 }
 
-/// Appends a letter as it begins a word: `ß` as `Ss`.
+/// Appends a letter in title case: `ß` as `Ss`.
 fn push_title(out: &mut String, c: char) {
     let mut upper = c.to_uppercase();
     out.extend(upper.next());
@@ -185,7 +185,7 @@ pub(super) fn swap_case(text: &str) -> String {
     out
 }
 
-/// Lower case, and letters that have no upper case of their own as what they stand for.
+/// Lower case, with special letters case-folded.
 pub(super) fn case_fold(text: &str) -> String {
     text.to_lowercase().replace('ß', "ss").replace('ς', "σ")
 }
@@ -205,8 +205,8 @@ pub(super) fn title_words(text: &str) -> String {
     out
 }
 
-/// `text` from a character to another, as the methods that look for something have it, and how many are before it.
-/// `None` for a start behind the end, where not even the empty text is.
+/// The part of `text` that search methods read, and the number of characters before it. `None` for a start after the end, where
+/// not even the empty text is found.
 pub(super) fn between(text: &str, bounds: [Option<Value>; 2]) -> Res<Option<(usize, &str)>> {
     if bounds.iter().all(Option::is_none) {
         return Ok(Some((0, text)));
@@ -250,7 +250,7 @@ pub(super) fn expand_tabs(text: &str, size: usize, budget: &mut Budget) -> Res<S
     Ok(out)
 }
 
-/// `text` cut to `length` characters with `end` behind, unless it is at most `leeway` longer.
+/// `text` cut to `length` characters, followed by `end`, unless it is at most `leeway` longer.
 pub(super) fn truncate(
     text: &str,
     [length, leeway]: [usize; 2],
@@ -269,7 +269,7 @@ pub(super) fn truncate(
     Ok(format!("{cut}{end}"))
 }
 
-/// `text` with `%` and a code for what an address may not have. In a query a space becomes `+`, and `/` is written by its
+/// `text` with `%` and a code for characters that an address may not have. In a query a space becomes `+`, and `/` becomes its
 /// code.
 pub(super) fn url_quote(out: &mut String, text: &str, in_query: bool, budget: &mut Budget) -> Res<()> {
     budget.bytes(text.len().saturating_mul(3))?;

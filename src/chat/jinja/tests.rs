@@ -1,17 +1,16 @@
-//! What no template may do, however hostile. What templates write is compared with the Jinja2 package's in
-//! `tests/it/chat_templates.rs`.
+//! Limits on hostile templates. The output of templates is compared with the Jinja2 package's in `tests/it/chat_templates.rs`.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use super::fault::{Budget, Kind};
 use super::value::{List, Value};
 use super::*;
 
-/// Renders on a thread with little stack, as hosts have them.
+/// Renders on a thread with little stack, like those of hosts.
 fn render(source: &str) -> Res<String> {
     render_for(source, 30_000)
 }
 
-/// Renders with the allowance for an input of so many bytes.
+/// Renders with the budget for an input of `n_bytes`.
 fn render_for(source: &str, n_bytes: usize) -> Res<String> {
     let source = source.to_owned();
     let run = move || {
@@ -142,7 +141,7 @@ fn nothing_is_deeper_than_the_stack() {
     stopped(
         "{% block a %}{% for i in [1] %}{{ [self.a()] | map('upper') | list }}{% endfor %}{% endblock %}",
     );
-    // Each way in which a macro can come to itself again.
+    // Each way in which a macro can reach itself again.
     for body in [
         "{{ [m()] }}",
         "{{ {1: m()} }}",
@@ -327,7 +326,7 @@ fn parameters_are_paid_for_and_have_names_of_their_own() {
     let params = |n: usize| (0..n).map(|i| format!("a{i}")).collect::<Vec<_>>().join(",");
     for n in [10_000, 60_000] {
         let source = format!("{{% macro m({}) %}}{{{{ m() }}}}{{% endmacro %}}{{{{ m() }}}}", params(n));
-        // It is the memory that ends it, not the depth.
+        // Memory ends it, not the depth.
         let fault = render_for(&source, 0).unwrap_err();
         assert!(fault.kind == Kind::Limit && fault.message.contains("values"), "{fault:?}");
     }
@@ -337,7 +336,7 @@ fn parameters_are_paid_for_and_have_names_of_their_own() {
         let fault = render(twice).unwrap_err();
         assert!(fault.kind == Kind::Syntax && fault.message.contains("twice"), "{fault:?}");
     }
-    // So are arguments and elements that wait while others are computed.
+    // Arguments and elements that wait while others are computed are charged too.
     let ones = "1,".repeat(20_000);
     for body in ["dict(*[ONES m()])", "dict(ONES m())", "[ONES m()]", "(ONES m())"] {
         let source =
@@ -348,7 +347,7 @@ fn parameters_are_paid_for_and_have_names_of_their_own() {
 }
 
 #[test]
-fn many_characters_are_stripped_at_once() {
+fn many_characters_are_stripped_together() {
     let source = "{% set c = 'ũ' * 300000 ~ 'é' %}{{ ('é' * 300000 ~ 'x').strip(c) }}{{ 'aéaé'.rstrip('é') }}\
                   {{ ' a '.lstrip() }}{{ 'aba'.strip('') }}";
     assert_eq!(render(source).unwrap(), "xaéaa aba");
@@ -472,7 +471,7 @@ fn faults_say_where() {
     assert_eq!(render(&" ".repeat((1 << 20) + 1)).unwrap_err().kind, Kind::Limit);
 }
 
-/// Any piece of a template is compiled or refused, and never a panic.
+/// Any part of a template is compiled or refused, and never panics.
 #[test]
 fn pieces_of_templates_do_no_harm() {
     let source = "{%- set ns = namespace(a='ä\\u00e4') -%}{# é #}{% for k, v in {'a': [1, 2.5]}.items() if k is string \

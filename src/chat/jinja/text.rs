@@ -7,14 +7,14 @@ use std::fmt::Write as _;
 use super::fault::{Budget, Res, fail};
 use super::value::{Shape, Value, View};
 
-/// What a template prints for `value`.
+/// The text that a template prints for `value`.
 pub(crate) fn str(value: &Value, budget: &mut Budget) -> Res<String> {
     let mut out = String::new();
     push_str(&mut out, value, budget)?;
     Ok(out)
 }
 
-/// Appends what a template prints for `value`.
+/// Appends the text that a template prints for `value`.
 pub(crate) fn push_str(out: &mut String, value: &Value, budget: &mut Budget) -> Res<()> {
     match value {
         Value::Undefined(_) => Ok(()),
@@ -23,7 +23,7 @@ pub(crate) fn push_str(out: &mut String, value: &Value, budget: &mut Budget) -> 
     }
 }
 
-/// `value` as Python shows it: strings in quotes.
+/// `value` as Python's `repr`: strings in quotes.
 pub(super) fn repr(value: &Value, budget: &mut Budget) -> Res<String> {
     let mut out = String::new();
     push_repr(&mut out, value, budget)?;
@@ -80,7 +80,7 @@ fn push_repr(out: &mut String, value: &Value, budget: &mut Budget) -> Res<()> {
     }
 }
 
-/// A range as Python shows it.
+/// A range as in Python's `repr`.
 #[inline(never)]
 fn range(shape: &Shape) -> String {
     match shape {
@@ -92,7 +92,7 @@ fn range(shape: &Shape) -> String {
     }
 }
 
-/// `value` as [`repr`] shows it, with what is beyond ASCII as its code.
+/// `value` as in [`repr`], with characters beyond ASCII as codes.
 pub(super) fn ascii(value: &Value, budget: &mut Budget) -> Res<String> {
     let shown = repr(value, budget)?;
     budget.bytes(shown.len().saturating_mul(5))?;
@@ -136,16 +136,16 @@ fn push_quoted(out: &mut String, text: &str, budget: &mut Budget) -> Res<()> {
     Ok(())
 }
 
-/// Whether Python writes a character as it is: not control characters, spaces but the usual one, formatting characters
-/// and private ones.
+/// Whether Python prints a character as it is: no control characters, no spaces except the usual one, no formatting or private
+/// characters.
 pub(super) fn is_printable(c: char) -> bool {
     let unseen = matches!(c as u32, 0xad | 0x600..=0x605 | 0x61c | 0x6dd | 0x70f | 0x180e | 0x200b..=0x200f
         | 0x202a..=0x202e | 0x2060..=0x206f | 0xe000..=0xf8ff | 0xfeff | 0xfff0..=0xfffb | 0xe0000..);
     !(c.is_control() || (c.is_whitespace() && c != ' ') || unseen)
 }
 
-/// A float as Python writes it: the shortest digits that give it back, with an exponent when it is below 10⁻⁴ or has
-/// more than 16 digits before the point.
+/// A float as Python writes it: the shortest digits that give it back, with an exponent when it is below 10⁻⁴ or has more than 16
+/// digits before the point.
 pub(crate) fn float(x: f64) -> String {
     if x.is_nan() {
         return "nan".into();
@@ -163,11 +163,11 @@ pub(crate) fn float(x: f64) -> String {
     }
 }
 
-/// How JSON is laid out.
+/// The layout of JSON.
 pub(crate) struct JsonStyle {
     /// Write characters beyond ASCII as `\u` and four digits.
     pub(crate) ensure_ascii: bool,
-    /// What a level of nesting is indented by; `None`: all in one line.
+    /// The indentation of a level of nesting; `None`: all in one line.
     pub(crate) indent: Option<String>,
     pub(crate) item_separator: String,
     pub(crate) key_separator: String,
@@ -301,7 +301,7 @@ fn json_float(x: f64) -> String {
     float(x)
 }
 
-/// A key, which JSON has as a string.
+/// A key, which JSON needs as a string.
 fn key_text(key: &Value) -> Res<Cow<'_, str>> {
     Ok(match key {
         Value::Str(text) => Cow::Borrowed(&**text),

@@ -1,8 +1,8 @@
 //! The values of the template language: those of Python that JSON has, and a few of its own.
 //!
-//! A value does not change once made, but for namespaces, which live in the rendering's own list; so no value can hold
-//! itself. Lists and objects know how deep they are, and no deeper ones than [`MOST_DEPTH`] can be made: whatever walks
-//! through a value may recurse.
+//! A value does not change once made, except namespaces, which live in the rendering's own list; so no value can contain itself.
+//! Lists and objects know their depth, and none deeper than [`MOST_DEPTH`] can be made: code that walks through a value may
+//! recurse.
 #![forbid(unsafe_code)]
 
 use std::cmp::Ordering;
@@ -11,13 +11,13 @@ use std::sync::Arc;
 
 use super::fault::{Budget, Fault, Res, fail};
 
-/// How deep lists and objects may lie in each other.
+/// The deepest nesting of lists and objects.
 pub(crate) const MOST_DEPTH: u32 = 160;
-/// What an element of a list or an object costs of a rendering's memory.
+/// The memory charged for an element of a list or an object.
 const ELEMENT: usize = 48;
-/// What a list or an object costs besides its elements.
+/// The memory charged for a list or an object besides its elements.
 const LIST: usize = 64;
-/// What a string costs besides its bytes.
+/// The memory charged for a string besides its bytes.
 pub(crate) const STRING: usize = 32;
 /// How many characters of a name an undefined value keeps.
 const SHOWN: usize = 64;
@@ -27,7 +27,7 @@ const FEW: usize = 8;
 /// A value.
 #[derive(Debug, Clone)]
 pub(crate) enum Value {
-    /// What is not there; the text says what was looked for.
+    /// A missing value; the text says what was looked for.
     Undefined(Arc<str>),
     None,
     Bool(bool),
@@ -37,15 +37,15 @@ pub(crate) enum Value {
     List(Arc<List>),
     Tuple(Arc<List>),
     Dict(Arc<Dict>),
-    /// What Python makes one by one: it can be looped over, but has no length and no indices, and counts as true.
+    /// A lazy sequence of Python's: loops can read it, but it has no length and no indices, and counts as true.
     Lazy(Arc<List>),
     /// The number of a namespace, macro or loop of the rendering.
     Namespace(usize),
     Macro(usize),
     Loop(usize),
-    /// What `joiner` and `cycler` make, by its number.
+    /// A value of `joiner` and `cycler`, by its number.
     Helper(usize),
-    /// What the name `self` stands for, and one of the template's blocks.
+    /// The value of `self`, and one of the template's blocks.
     Blocks,
     Block(usize),
     /// A function by its name.
@@ -62,16 +62,16 @@ pub(crate) struct List {
     depth: u32,
 }
 
-/// What a list or tuple is besides its elements.
+/// The kind of a list or tuple.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) enum Shape {
     #[default]
     Plain,
     /// A pair of `groupby`, which has names for its parts.
     Group,
-    /// What `range` gives: start, stop and step.
+    /// The result of `range`: start, stop and step.
     Range(Box<[i128; 3]>),
-    /// What a method of an object gives.
+    /// The result of a method of an object.
     View(View),
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct Dict {
     entries: Vec<(Value, Value)>,
     /// How many of the entries have strings for keys.
     n_strings: usize,
-    /// Where those are, once there are many entries.
+    /// Their places, once there are many entries.
     index: Option<Box<Index>>,
     depth: u32,
 }
@@ -117,7 +117,7 @@ fn depth_above<'v>(children: impl Iterator<Item = &'v Value>) -> Res<u32> {
 }
 
 impl List {
-    /// The elements, paid for.
+    /// The elements, charged.
     pub(crate) fn new(items: Vec<Value>, budget: &mut Budget) -> Res<Arc<List>> {
         List::shaped(items, Shape::Plain, budget)
     }
@@ -133,7 +133,7 @@ impl List {
 }
 
 impl Dict {
-    /// The entries, paid for; of entries with the same key the last one counts, at the place of the first.
+    /// The entries, charged; of entries with the same key the last one counts, at the place of the first.
     pub(crate) fn new(entries: Vec<(Value, Value)>, budget: &mut Budget) -> Res<Arc<Dict>> {
         budget.bytes(entries.len().saturating_mul(4 * ELEMENT).saturating_add(LIST))?;
         let depth = depth_above(entries.iter().map(|(_, v)| v))?;
@@ -245,7 +245,7 @@ impl PartialOrd for Number {
     }
 }
 
-/// The order of an integer and a float by what they are, not by what is left of the integer in a float.
+/// The order of an integer and a float by their exact values.
 fn against_float(n: i128, x: f64) -> Option<Ordering> {
     match whole(x) {
         Some(whole) => Some(n.cmp(&whole).then(0.0.partial_cmp(&(x - x.trunc()))?)),
@@ -253,20 +253,20 @@ fn against_float(n: i128, x: f64) -> Option<Ordering> {
     }
 }
 
-/// A float without what follows its point; `None` when no integer here is as large.
+/// A float without its fraction; `None` when no integer here is as large.
 pub(crate) fn whole(x: f64) -> Option<i128> {
     // Both bounds are powers of two, and so floats.
     (i128::MIN as f64 <= x && x < -(i128::MIN as f64)).then_some(x as i128)
 }
 
 impl Value {
-    /// What stands for something that is not there, paid for; a long name is cut.
+    /// The undefined value for something missing, charged; a long name is cut.
     pub(crate) fn undefined(what: &str, budget: &mut Budget) -> Res<Value> {
         budget.bytes(what.len() + STRING)?;
         Ok(Value::Undefined(what.into()))
     }
 
-    /// What stands for something called `name` that `of` has not, paid for.
+    /// The undefined value for something called `name` that `of` does not have, charged.
     pub(crate) fn missing(name: &str, of: &str, budget: &mut Budget) -> Res<Value> {
         let shown = name.char_indices().nth(SHOWN).map_or(name, |(end, _)| &name[..end]);
         let more = if shown.len() < name.len() { "…" } else { "" };
@@ -340,7 +340,7 @@ impl Value {
         matches!(self, Value::Undefined(_))
     }
 
-    /// What `if` goes by.
+    /// The truth value, for `if`.
     pub(crate) fn is_true(&self) -> bool {
         match self {
             Value::Undefined(_) | Value::None => false,
@@ -362,12 +362,12 @@ impl Value {
         }
     }
 
-    /// Whether it is a list as one that is written with brackets, or no list.
+    /// Whether it is a list in brackets, or no list.
     pub(crate) fn is_plain(&self) -> bool {
         !matches!(self, Value::List(list) if list.shape != Shape::Plain)
     }
 
-    /// Whether it is what `keys`, `values` or `items` of an object give, which has no indices.
+    /// Whether it is a result of an object's `keys`, `values` or `items`, which has no indices.
     pub(crate) fn is_view(&self) -> bool {
         matches!(self, Value::List(list) if matches!(list.shape, Shape::View(_)))
     }
@@ -394,7 +394,7 @@ impl Value {
         }
     }
 
-    /// The elements, keys or characters that a loop goes through, paid for.
+    /// The elements, keys or characters for a loop, charged.
     pub(crate) fn iterate(&self, budget: &mut Budget) -> Res<Vec<Value>> {
         let items: Vec<Value> = match self {
             Value::Undefined(_) => Vec::new(),

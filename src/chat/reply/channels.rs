@@ -8,7 +8,8 @@ use super::tools::Tool;
 use crate::error::Result;
 
 impl Maker<'_> {
-    /// Replies of gpt-oss, which are constrained from their beginning: a header that is free could name a tool in ways that no mark tells.
+    /// Replies of gpt-oss, which are constrained from their beginning: a free header could name a tool in ways that no mark
+    /// shows.
     pub(super) fn in_channels(&mut self, tools: &[&Tool], in_thought: bool) -> Result<String> {
         let [channel, message, constrain, end, start] =
             ["<|channel|>", "<|message|>", "<|constrain|>", "<|end|>", "<|start|>assistant"]
@@ -21,14 +22,14 @@ impl Maker<'_> {
             let arguments = self.written(&[Piece::Arguments], tool)?;
             ways.push(row([name, format!("{named}? {kind}?"), message.clone(), arguments]));
         }
-        // The name stands in the header, before or behind the channel.
+        // The name stands in the header, before or after the channel.
         let call = self.lark.rule("call", &format!("\"functions.\" ({})", ways.join(" | ")));
         let mark = "<|call|>";
         let rest = self.lark.rule("rest", &row([call, self.lark.mark(mark)]));
         let first = self.lark.rule("first", &format!("{named}? \" to=\" {rest}"));
         let ends = |mark: &str| (self.lark.parts.controls)(mark).iter().any(|control| control.is_end);
         let (call_is_last, end_is_last) = (ends(mark), ends("<|end|>"));
-        // Texts of messages have no mark that would end them, however it is spelt.
+        // Texts of messages contain no mark that would end them, however it is spelled.
         let marks = ["<|end|>", mark, "<|return|>", "<|start|>", "<|channel|>"].map(escaped).join("|");
         let free = format!("~{}", regex(&format!("{ANY}({marks}){ANY}")));
         let head = match self.is_lazy {
@@ -49,7 +50,8 @@ impl Maker<'_> {
             let more = upto(most - 1, &row([start, first.clone()]));
             return Ok(row([begin, before, first, more]));
         }
-        // The last message may be any but a call. A reply may also be a text without a header, or begin inside a thought or a header.
+        // The last message may be any except a call. A reply may also be a text without a header, or begin inside a thought or a
+        // header.
         let maybe_end = if end.is_empty() { end } else { format!("({end})?") };
         let last = self.lark.rule("LAST", &format!("{} & {free}", regex(ANY)));
         let last = self.lark.rule("last", &row([head, message.clone(), last, maybe_end.clone()]));

@@ -1,4 +1,4 @@
-//! What a reply is made of.
+//! The parts of a reply.
 #![forbid(unsafe_code)]
 
 /// A piece of a reply, in the order of the text.
@@ -6,13 +6,13 @@
 pub enum Event {
     /// More of the answer.
     Text(String),
-    /// More of what the model thinks before it answers.
+    /// More of the model's thought before the answer.
     Thinking(String),
     /// A call of a tool begins.
     CallBegin {
-        /// Its place among the calls of the reply, from 0. A call that breaks keeps its place.
+        /// Its place among the calls of the reply, from 0. A broken call keeps its place.
         index: usize,
-        /// Its id: the model's own where the format has ids, else one made from the prompt and the place.
+        /// Its id: the model's own where the format has ids, otherwise one computed from the prompt and the place.
         id: String,
         /// The tool's name.
         name: String,
@@ -21,7 +21,7 @@ pub enum Event {
     CallArguments {
         /// The call's place.
         index: usize,
-        /// What comes behind the text so far.
+        /// The text after that so far.
         delta: String,
     },
     /// A call is complete.
@@ -32,18 +32,18 @@ pub enum Event {
         id: String,
         /// The tool's name.
         name: String,
-        /// All arguments: a JSON object, which is also what the deltas make together.
+        /// All arguments: a JSON object, which is also the text of all deltas together.
         arguments: String,
     },
-    /// What began as a call is none. The text belongs to the answer: it stands where this event stands.
+    /// What began as a call is not one. The text belongs to the answer, at the place of this event.
     CallBroken {
-        /// The call's place; what was said of it before is void.
+        /// The call's place; earlier events of the call are void.
         index: usize,
         /// The tool's name, if it came so far.
         name: Option<String>,
         /// The call's text as the model wrote it, marks included, up to where it broke.
         text: String,
-        /// Why it is no call: a sentence.
+        /// Why it is not a call: a sentence.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! How the replies to a template's prompts are written.
+//! The format of the replies to a template's prompts.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -12,8 +12,7 @@ use super::thinking::{ThinkingMarks, ThinkingSwitch, marks};
 use super::tools::Tools;
 use crate::error::Result;
 
-/// How a model writes its replies: the marks of its thoughts and the form of its calls. It does not change, and is cheap to
-/// clone.
+/// How a model writes its replies: the marks of its thoughts and the form of its calls. It is immutable and cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ReplyFormat(Arc<Facts>);
 
@@ -22,14 +21,14 @@ struct Facts {
     calls: Option<&'static Calls>,
     thinking: Option<ThinkingMarks>,
     switch: Option<ThinkingSwitch>,
-    /// What begins every reply in a prompt, and what usually follows: a thought that is open, or one that is over.
+    /// What begins every reply in a prompt, and what usually follows it: an open thought, or an empty one.
     header: String,
     opened: String,
 }
 
 impl ReplyFormat {
-    /// The format that a template is written for: from what it writes for conversations with a call, and from the marks in
-    /// its text. The name of a model is of no account.
+    /// The format of a template: from its output for conversations with a call, and from the marks in its text. The name of a
+    /// model does not matter.
     ///
     /// # Errors
     /// `Format` when the text is no template.
@@ -49,7 +48,7 @@ impl ReplyFormat {
             let (header, opened) = (header.to_owned(), opened.to_owned());
             ReplyFormat(Arc::new(Facts { calls, thinking, switch: probe.switch(source), header, opened }))
         };
-        // What the template writes for a call is read back, so that a format is chosen that reads it.
+        // Ember parses what the template writes for a call, so it chooses a format that can.
         let reads = |calls: &&'static Calls| {
             let signs = written.iter().filter(|text| (calls.signs)(text));
             let format = format(Some(*calls));
@@ -64,20 +63,20 @@ impl ReplyFormat {
         format(calls)
     }
 
-    /// No marks at all: replies are text.
+    /// A format without marks: replies are text.
     pub fn plain() -> ReplyFormat {
         let (header, opened) = (String::new(), String::new());
         ReplyFormat(Arc::new(Facts { calls: None, thinking: None, switch: None, header, opened }))
     }
 
-    /// Whether the probe's call stands in a text that the template wrote for it.
+    /// Whether parsing a text that the template wrote for the probe's call gives that call.
     fn reads_back(&self, text: &str) -> bool {
         let header = self.0.header.as_str();
         let n = match text.starts_with(header) {
             true => header.len(),
             false => text.find(header.trim()).map_or(common(text, header), |at| at + header.trim().len()),
         };
-        // The prompt of this reply was written whole, with the thoughts that it has.
+        // The prompt of this reply was written as a whole, with its thoughts.
         let prompt = Some(String::new());
         let mut parser =
             ReplyParser::new(self, ReplyOptions { parallel: true, prompt, ..ReplyOptions::default() });
@@ -99,21 +98,21 @@ impl ReplyFormat {
         self.0.calls.is_some_and(|calls| calls.has_channels)
     }
 
-    /// The name of the form of its calls: "hermes", "llama3" and so on. `None`: calls are not known, all is text.
+    /// The name of the form of its calls: "hermes", "llama3" and so on. `None`: the form is unknown, and all is text.
     pub fn name(&self) -> Option<&'static str> {
         self.0.calls.map(|calls| calls.name)
     }
 
-    /// What is around thoughts.
+    /// The marks around thoughts.
     pub fn thinking(&self) -> Option<&ThinkingMarks> {
         self.0.thinking.as_ref()
     }
 
-    /// The text that closes a thought which has become too long. `before_call`: what comes next is a call.
+    /// The text that closes a thought which has become too long. `before_call`: a call follows.
     pub fn thought_end(&self, before_call: bool) -> Option<String> {
         let marks = self.thinking()?;
         Some(match marks.close.starts_with('<') {
-            // The header of a call says its channel itself.
+            // The header of a call names its channel itself.
             true if self.has_channels() && before_call => "\n<|end|><|start|>assistant".to_owned(),
             true => format!("\n{}\n\n", marks.close),
             false => marks.close.clone(),
@@ -125,8 +124,8 @@ impl ReplyFormat {
         self.0.switch.as_ref()
     }
 
-    /// What a prompt has of the reply already: the mark of a thought that is open, or an empty thought. `None`: a prompt as
-    /// the template writes it without variables.
+    /// What a prompt already has of the reply: the mark of an open thought, or an empty thought. `None`: a prompt as the template
+    /// writes it without variables.
     pub(super) fn opened<'p>(&'p self, prompt: Option<&'p str>) -> &'p str {
         let facts = &*self.0;
         let Some(prompt) = prompt else { return &facts.opened };
@@ -150,7 +149,7 @@ impl ReplyFormat {
                 return begun;
             }
         }
-        // Whatever stands before it: a prompt that ends with the mark ends inside a thought.
+        // Whatever comes before: a prompt that ends with the mark ends inside a thought.
         let end = prompt.trim_end();
         match end.ends_with(&*marks.open) {
             true => &prompt[end.len() - marks.open.len()..],

@@ -1,4 +1,4 @@
-//! Grammars for calls, in llguidance's dialect of Lark: what a model may write so that its calls can be read, and their
+//! Grammars for calls, in llguidance's dialect of Lark: what a model may write so that its calls can be parsed, and their
 //! arguments follow the schemas of the tools.
 #![forbid(unsafe_code)]
 
@@ -15,23 +15,23 @@ use super::tools::{Kinds, Tool, ToolChoice, Tools};
 use super::walk::quoted;
 use crate::error::{Error, Result};
 
-/// Most calls of a reply that a grammar lets through.
+/// Most calls of a reply that a grammar allows.
 pub const MOST_CALLS: usize = 32;
 
-/// What constrains calls.
+/// The constraint on calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolGrammar {
-    /// The grammar begins behind the first of these in the answer. None: it begins with the answer, behind a thought.
+    /// The grammar begins after the first of these in the answer. None: it begins with the answer, after a thought.
     pub triggers: Vec<String>,
-    /// What else would begin a call, and may not come where the grammar waits for a trigger.
+    /// Texts that would also begin a call, and that are denied where the grammar waits for a trigger.
     pub never: Vec<String>,
-    /// How often the grammar may begin.
+    /// How many times the grammar may begin.
     pub most_parts: usize,
     /// The grammar, in Lark.
     pub lark: String,
 }
 
-/// What is asked of a reply.
+/// The demands on a reply.
 #[derive(Debug, Clone, Copy)]
 pub struct ToolUse<'t> {
     /// The tools.
@@ -40,17 +40,17 @@ pub struct ToolUse<'t> {
     pub choice: &'t ToolChoice,
     /// Whether there may be more than one call.
     pub parallel: bool,
-    /// Whether the reply begins inside a thought. It is followed by the calls that have to be made.
+    /// Whether the reply begins inside a thought. The required calls follow it.
     pub in_thought: bool,
 }
 
 impl ReplyFormat {
-    /// The grammar of calls. `Ok(None)`: nothing is to be constrained, since no call has to be made, and none can be told from an answer by
-    /// its beginning.
+    /// The grammar of calls. `Ok(None)`: nothing is constrained, since no call is required, and the beginning of a call does not
+    /// distinguish it from an answer.
     ///
     /// # Errors
-    /// `InvalidArgument` when a call has to be made and there is no tool, or none of the name, and for schemas that cannot be met;
-    /// `Unsupported` when no form of calls is known for the template, and for names and schemas that the form cannot be held to.
+    /// `InvalidArgument` when a call is required and there is no tool, or none of the name, and for schemas that no value meets;
+    /// `Unsupported` when the template's form of calls is unknown, and for names and schemas that the form cannot enforce.
     pub fn tool_grammar(&self, asked: ToolUse<'_>, parts: &GrammarParts<'_>) -> Result<Option<ToolGrammar>> {
         let ToolUse { tools, choice, parallel, in_thought } = asked;
         let is_lazy = *choice == ToolChoice::Auto;
@@ -98,7 +98,7 @@ pub(super) struct Maker<'p> {
 }
 
 impl Maker<'_> {
-    /// Calls between marks. Where none has to be made, the mark before them stands before the grammar.
+    /// Calls between marks. Where none is required, the mark before them triggers the grammar.
     fn between_marks(&mut self, form: &Form, tools: &[&Tool], grammar: &mut ToolGrammar) -> Result<String> {
         let mut ways = Vec::new();
         for tool in tools {
@@ -118,7 +118,7 @@ impl Maker<'_> {
         if self.is_lazy {
             grammar.triggers = vec![trigger.to_owned()];
             grammar.never = self.calls.opens[1..].iter().map(|mark| (*mark).to_owned()).collect();
-            // A section has all calls; where there is none, each call is a part.
+            // A section has all calls; without sections, each call is a part.
             grammar.most_parts = if form.between.is_some() { 1 } else { self.most };
         }
         Ok(match form.between {
@@ -159,9 +159,9 @@ impl Maker<'_> {
         Ok(format!("{calls} | \"all\\n\" {text} | \"all\\n\" {said} {calls}"))
     }
 
-    /// A call in one of the ways; `None` where another way has to be taken.
+    /// A call in one of the ways; `None` where another way is needed.
     fn call(&mut self, way: &[Piece], tool: &Tool) -> Result<Option<String>> {
-        // A kind of tool that stands where the name may stand would be taken for one.
+        // A kind of tool in the place of the name would be read as a name.
         let is_kind = |piece: &Piece| matches!(piece, Piece::Mark(mark) if mark.starts_with(&tool.name));
         if way.first().is_some_and(|piece| matches!(piece, Piece::Name)) && self.has_kind(is_kind) {
             return Ok(None);
@@ -214,7 +214,7 @@ impl Maker<'_> {
         ))
     }
 
-    /// The arguments of a tool one by one: those that it requires, and any of the others.
+    /// The arguments of a tool one by one: the required ones, and any of the others.
     fn each(&mut self, each: &Each, tool: &Tool) -> Result<String> {
         let what = format!("the schema of the tool {:.300?}", tool.name);
         let schema = (self.lark.parts.schema)(&tool.schema).map_err(|e| within(e, tool))?;
@@ -252,7 +252,7 @@ impl Maker<'_> {
             }
         }
         for (i, (name, schema, required)) in all.iter().enumerate() {
-            // An argument that no value fits is never there.
+            // An argument whose schema no value meets never occurs.
             if **schema == false {
                 match required {
                     true => return root.impossible(&format!("{name:?} may be nothing")),
@@ -290,7 +290,7 @@ impl Maker<'_> {
         Ok(self.lark.list(&names, &comma))
     }
 
-    /// A value as Python or as JSON writes it; as JSON alone where the schema says what nothing else here is held to.
+    /// A value in Python's or JSON's notation; only in JSON's where the schema has keywords that only `%json` enforces.
     fn python<'s>(&mut self, root: &Root<'s>, schema: &'s Value) -> Result<String> {
         match Notation::new(&mut self.lark, *root, Style::Python).value(schema) {
             Err(Error::Unsupported(_)) => {
@@ -301,7 +301,7 @@ impl Maker<'_> {
         }
     }
 
-    /// A value that does not say its type, and what ends it. The parser takes it for a string where it may be one and is no JSON.
+    /// A value without a type, and what ends it. The parser reads it as a string where it may be one and is no JSON.
     fn raw<'s>(
         &mut self,
         (end, follows, only): (&str, &[&str], Option<&str>),
@@ -352,7 +352,7 @@ impl Maker<'_> {
         }
     }
 
-    /// A value behind a mark that says its type, and what ends it.
+    /// A value after a mark with its type, and what ends it.
     fn typed(
         &mut self,
         end: &str,
@@ -391,7 +391,7 @@ impl Maker<'_> {
     }
 }
 
-/// Whether a name can be read where no quotation marks are around it.
+/// Whether a name can be parsed without quotation marks.
 fn is_plain(name: &str) -> bool {
     let is_odd = |c: char| c.is_control() || c.is_whitespace() || "<>{}[]()\"'`,;=|:".contains(c);
     !name.is_empty() && name.len() <= MOST_NAME && !name.contains(is_odd)
@@ -409,7 +409,7 @@ fn of_object(mut schema: Value) -> Value {
     schema
 }
 
-/// Refuses what arguments that stand one by one cannot be held to as a whole.
+/// Refuses keywords that cannot be enforced on arguments that are written one by one.
 fn check_root(root: &Root<'_>) -> Result<()> {
     const OTHERS: [&str; 8] =
         ["anyOf", "oneOf", "allOf", "$ref", "enum", "const", "minProperties", "maxProperties"];

@@ -1,7 +1,7 @@
-//! Text that comes in chunks: what may be read now, and what has to wait for more.
+//! Text that comes in chunks: which of it may be parsed now, and which has to wait for more.
 #![forbid(unsafe_code)]
 
-/// The unread text of a reply. A reader takes from it what it understands; the rest is there again, with more behind it.
+/// The unread text of a reply. A reader takes what it understands; the rest comes again, with more after it.
 #[derive(Debug, Clone)]
 pub(super) struct Input<'t> {
     text: &'t str,
@@ -12,16 +12,16 @@ pub(super) struct Input<'t> {
 /// Whether a mark is next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
-    /// It was, and is taken.
+    /// It is next, and is taken.
     Yes,
-    /// Something else is.
+    /// Something else is next.
     No,
-    /// Too little is there to say.
+    /// There is too little text to decide.
     More,
 }
 
 impl<'t> Input<'t> {
-    /// Over `text`; `last` says that no more will come.
+    /// Over `text`; `last`: no more text will come.
     pub(super) fn new(text: &'t str, last: bool) -> Input<'t> {
         Input { text, at: 0, last }
     }
@@ -31,17 +31,17 @@ impl<'t> Input<'t> {
         self.at
     }
 
-    /// What was taken from byte `from` on.
+    /// The text taken from byte `from` on.
     pub(super) fn taken(&self, from: usize) -> &'t str {
         &self.text[from..self.at]
     }
 
-    /// What was not taken yet.
+    /// The text that is not taken yet.
     pub(super) fn rest(&self) -> &'t str {
         &self.text[self.at..]
     }
 
-    /// Whether no more will come behind the rest.
+    /// Whether no more text will come.
     pub(super) fn is_last(&self) -> bool {
         self.last
     }
@@ -76,7 +76,7 @@ impl<'t> Input<'t> {
         }
     }
 
-    /// Takes the first of `marks` that is next. `Ok(None)`: none is; `Err`: too little is there to say.
+    /// Takes the first of `marks` that is next. `Ok(None)`: none is; `Err`: there is too little text to decide.
     pub(super) fn accept_any(&mut self, marks: &[&str]) -> Result<Option<usize>, ()> {
         let mut more = false;
         for (i, mark) in marks.iter().enumerate() {
@@ -89,8 +89,8 @@ impl<'t> Input<'t> {
         if more { Err(()) } else { Ok(None) }
     }
 
-    /// Takes text up to the first of `marks`, and the mark. What may be the beginning of one stays, until more is there.
-    /// Gives the text before, and which mark it was. At one place the first mark of the list wins.
+    /// Takes text up to the first of `marks`, and the mark. A possible beginning of one stays, until more text comes. Returns the
+    /// text before it, and which mark it was. At one place the first mark of the list wins.
     pub(super) fn until(&mut self, marks: &[&str]) -> (&'t str, Option<usize>) {
         let (from, rest) = (self.at, self.rest());
         let begins = |byte: u8| marks.iter().any(|m| m.as_bytes().first() == Some(&byte));

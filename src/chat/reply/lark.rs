@@ -12,15 +12,15 @@ use crate::error::{Error, Result};
 /// A control token in a text, which no other tokens can spell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Control {
-    /// Where in the text.
+    /// Its place in the text.
     pub at: Range<usize>,
     /// Its id.
     pub id: u32,
-    /// Whether it ends a reply, so that nothing stands behind it.
+    /// Whether it ends a reply, so that nothing follows it.
     pub is_end: bool,
 }
 
-/// What a grammar is made with: a vocabulary, and what constraints know of JSON schemas.
+/// The inputs of a grammar: a vocabulary, and the checks of JSON schemas.
 #[derive(Clone, Copy)]
 pub struct GrammarParts<'p> {
     /// The control tokens in a text.
@@ -46,7 +46,7 @@ impl<'p> Lark<'p> {
         Lark { parts, rules: String::new(), n: 0 }
     }
 
-    /// All of it, from what a text is.
+    /// The whole grammar; `start` is the rule of a text.
     pub(super) fn finish(self, start: &str) -> String {
         format!("start: {start}\n{}", self.rules)
     }
@@ -64,7 +64,7 @@ impl<'p> Lark<'p> {
         name
     }
 
-    /// A text of the form: control tokens by their ids, the rest as strings. Nothing stands for a token that ends a reply.
+    /// A text of the form: control tokens by their ids, the rest as strings. A token that ends a reply is left out.
     pub(super) fn mark(&self, text: &str) -> String {
         let mut out = Vec::new();
         let mut from = 0;
@@ -105,7 +105,7 @@ impl<'p> Lark<'p> {
         self.rule(name, &format!("%json {schema}"))
     }
 
-    /// A text that matches all of `atoms`, up to `end` where one of `follows` stands behind it; and `end`.
+    /// A text that matches all of `atoms`, up to `end` where one of `follows` stands after it; and `end`.
     pub(super) fn text(&mut self, atoms: &[String], end: &str, follows: &[&str]) -> String {
         let mark = end.trim_matches(['~', '\n', ' ']);
         let mut beyond = escaped(mark);
@@ -114,13 +114,13 @@ impl<'p> Lark<'p> {
             let _ = write!(beyond, "\\s*({})", follows.join("|"));
         }
         let n = self.number();
-        // What a text must not have says nothing of its being UTF-8.
+        // The exclusions in `atoms` do not ensure that a text is UTF-8.
         let mut all = vec![regex(ANY)];
         all.extend_from_slice(atoms);
         all.push(format!("~{}", regex(&format!("{ANY}{beyond}{ANY}"))));
         let token = self.rule(format!("TEXT_{n}"), &all.join(" & "));
         if let [control, ..] = &(self.parts.controls)(end)[..] {
-            // A control token ends a text whatever the text is, with what stands before the token.
+            // A control token ends any text, together with the text before the token.
             let (before, rest) = end.split_at(control.at.start);
             let whole = match before.is_empty() {
                 true => token,
@@ -134,16 +134,16 @@ impl<'p> Lark<'p> {
         row([name, self.mark(&end[fixed.len()..])])
     }
 
-    /// What stands in a list with `comma` between: those that have to be there, and any of the others, in this order.
+    /// A list with `comma` between its items: the required ones, and any of the others, in this order.
     pub(super) fn list(&mut self, names: &[(String, bool)], comma: &str) -> String {
         let maybe = |name: &str, required: bool| if required { name.to_owned() } else { format!("{name}?") };
         if comma.is_empty() {
             return names.iter().map(|(name, required)| maybe(name, *required)).collect::<Vec<_>>().join(" ");
         }
-        // Each may be the first, up to one that is required.
+        // Each may be the first, up to a required one.
         let n = self.number();
         let mut firsts = Vec::new();
-        // What may follow one of them: a rule for each, so that the grammar grows with their number alone.
+        // What may follow one of them: a rule for each, so that the grammar grows linearly.
         let mut more = String::new();
         for (i, (name, required)) in names.iter().enumerate().rev() {
             firsts.push(row([name.clone(), more.clone()]));
@@ -167,7 +167,7 @@ pub(super) fn literal(text: &str) -> String {
     if text.is_empty() { String::new() } else { quoted(text) }
 }
 
-/// What stands one behind the other.
+/// Parts one after another.
 pub(super) fn row<const N: usize>(parts: [String; N]) -> String {
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
 }

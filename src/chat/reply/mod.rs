@@ -1,14 +1,14 @@
-//! Replies as they stream: the answer, what the model thought before it, and the tools that it calls.
+//! Replies as they stream: the answer, the model's thought before it, and its tool calls.
 //!
-//! What a reply looks like is the template's business: [`ReplyFormat::of_template`] renders conversations with a call and
-//! takes the format that reads them back. [`ReplyParser`] then turns text, in whatever chunks it comes, into [`Event`]s.
+//! The template determines the form of a reply: [`ReplyFormat::of_template`] renders conversations with a call and takes the
+//! format that parses them. [`ReplyParser`] then makes [`Event`]s of text, in whatever chunks it comes.
 //!
-//! - What stands outside of thoughts and calls is the answer's text. White space beside a mark belongs to the mark, as the
-//!   templates have it, and the rest is given as it is.
-//! - Text that may begin a mark waits until that is decided, and no longer. So does white space.
-//! - Arguments are JSON, whatever the format has, and always an object; what they are given in chunks is what they are at the
-//!   end. Their schema is not looked at, but for the types that a format does not write down.
-//! - A call that cannot be read comes back as text, with the reason. No text is lost, and what stands behind it is read on.
+//! - Text outside of thoughts and calls is the answer. White space beside a mark belongs to the mark, as in the templates, and
+//! the rest is given as it is.
+//! - Text that may begin a mark waits only until that is decided. So does white space.
+//! - Arguments are JSON in every format, and always an object; their chunks together are the final arguments. Their schema is not
+//! checked, except for types that a format does not write down.
+//! - A call that cannot be parsed comes back as text, with the reason. No text is lost, and parsing continues after it.
 //! - Work is linear in the length of the reply. Nesting and the length of names are bounded.
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! Values in notations that are not JSON, held to a JSON schema: Gemma's, with marks for the quotes of strings and none for keys, MiniMax M3's, with tags, and
-//! Python's.
+//! Values in notations other than JSON, constrained by a JSON schema: Gemma's, with marks for the quotes of strings and none for
+//! keys; MiniMax M3's, with tags; and Python's.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -11,17 +11,17 @@ use super::schema::{Root, is_free, list};
 use super::walk::quoted;
 use crate::error::Result;
 
-/// Texts that are read as something else than a string where something else may be.
+/// Texts that are not read as strings where other values may occur.
 pub(super) const LOOKS_LIKE_OTHERS: &str =
     r"/\s*([-+._0-9\[{(](?s:.)*|(null|true|false|None|True|False)\s*)?/";
-/// What may stand between single quotation marks without escapes.
+/// Text between single quotation marks without escapes.
 const PLAIN: &str = r"/[^'\\\x00-\x1f]*/";
-/// How deep values may be nested where a schema says nothing of them.
+/// The deepest nesting of values where a schema says nothing about them.
 const MOST_FREE: usize = 8;
-/// Keywords of numbers, which `%json` holds them to.
+/// Keywords of numbers, which `%json` enforces.
 const NUMBERS: [&str; 7] =
     ["type", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "x-guidance"];
-/// What lists and objects cannot be held to here.
+/// Keywords of lists and objects that cannot be enforced here.
 const REFUSED: [&str; 10] = [
     "patternProperties",
     "propertyNames",
@@ -38,11 +38,11 @@ const REFUSED: [&str; 10] = [
 /// A notation.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Style {
-    /// With this for quotes of strings.
+    /// With this mark for quotes of strings.
     Braces(&'static str),
-    /// With this before each tag. A value ends with it: that of the tag which closes it.
+    /// With this mark before each tag. A value ends with it: the mark of its closing tag.
     Tags(&'static str),
-    /// Python's, of which JSON is a part but for its words.
+    /// Python's, which includes JSON except for JSON's words.
     Python,
 }
 
@@ -51,9 +51,9 @@ pub(super) struct Notation<'l, 'p, 's> {
     lark: &'l mut Lark<'p>,
     root: Root<'s>,
     style: Style,
-    /// The rules of schemas that were met already, by their address: references may go in circles.
+    /// The rules of schemas that occurred already, by their address: references may be circular.
     known: HashMap<*const Value, String>,
-    /// The rules of values of which nothing is known, by how deep they may be.
+    /// The rules of values without a schema, by their depth.
     free: HashMap<usize, String>,
 }
 
@@ -121,7 +121,7 @@ impl<'l, 'p, 's> Notation<'l, 'p, 's> {
         }
         let both = |a: &str, b: &str| types.has(a) && types.has(b);
         if let Style::Tags(mark) = self.style {
-            // What has no tags inside is told apart by its text alone.
+            // A notation without tags inside is recognized by its text alone.
             if both("string", "array") || both("string", "object") || both("array", "object") {
                 return self.root.refuse("type\" with several of string, array and object, or \"type");
             }
@@ -199,7 +199,7 @@ impl<'l, 'p, 's> Notation<'l, 'p, 's> {
         Ok(all)
     }
 
-    /// Whether no value is of two of these schemas, as far as their types say it, or a constant member does.
+    /// Whether no value matches two of these schemas, by their types or by a constant member.
     fn are_apart(&self, parts: &'s [Value]) -> Result<bool> {
         let mark = |part: &'s Value| -> Result<Option<(&'s str, &'s Value)>> {
             let Some(members) = self.root.resolve(part)?.as_object() else { return Ok(None) };
@@ -232,13 +232,13 @@ impl<'l, 'p, 's> Notation<'l, 'p, 's> {
         Ok(true)
     }
 
-    /// A string that matches all of `atoms`, with what stands around it.
+    /// A string that matches all of `atoms`, with the marks around it.
     fn string(&mut self, schema: &Value, atoms: &[String]) -> String {
         let quote = match self.style {
             Style::Python => {
                 let n = self.lark.number();
                 let json = self.lark.json(format!("string_{n}"), &self.root.part_of(schema, &["string"]));
-                // Without escapes: what needs one is written as JSON.
+                // Without escapes: a string that needs one is written as JSON.
                 let inner = [vec![PLAIN.to_owned()], atoms.to_vec()].concat().join(" & ");
                 let inner = self.lark.rule(format!("INNER_{n}"), &inner);
                 let plain = self.lark.rule(format!("STRING_{n}"), &format!("\"'\" {inner} \"'\""));
@@ -294,7 +294,7 @@ impl<'l, 'p, 's> Notation<'l, 'p, 's> {
                 return self.root.refuse("required\" without \"properties");
             }
             if let Style::Tags(mark) = self.style {
-                // A grammar cannot say that a tag is closed by its own name, so there is no member.
+                // A grammar cannot require that a tag is closed by its own name, so there are no members.
                 return Ok(self.lark.mark(mark));
             }
             let value = match more {
@@ -314,7 +314,7 @@ impl<'l, 'p, 's> Notation<'l, 'p, 's> {
         let mut rules = Vec::new();
         for (name, schema) in names {
             self.check_key(name)?;
-            // A property that no value fits is never there.
+            // A property whose schema no value meets never occurs.
             let is_required = required.contains(&name.as_str());
             if *schema == false && !is_required {
                 continue;
@@ -354,7 +354,7 @@ impl<'l, 'p, 's> Notation<'l, 'p, 's> {
         }
     }
 
-    /// A value of which nothing is known, with `depth` values in each other at most.
+    /// A value without a schema, with at most `depth` levels of nesting.
     fn free(&mut self, depth: usize) -> String {
         if let Some(name) = self.free.get(&depth) {
             return name.clone();
@@ -386,12 +386,12 @@ impl<'l, 'p, 's> Notation<'l, 'p, 's> {
             Value::String(text) if !text.contains(|c: char| c.is_control() || "'\\".contains(c)) => {
                 format!("({} | {})", literal(&quoted(text)), literal(&format!("'{text}'")))
             }
-            // Lists and objects that are known are as JSON has them.
+            // Constant lists and objects are written as in JSON.
             value => literal(&value.to_string()),
         })
     }
 
-    /// An object with any keys and such values.
+    /// An object with any keys and values of this rule.
     fn members_of(&self, value: &str) -> String {
         let key = match self.style {
             Style::Python => r#"/"[A-Za-z_][A-Za-z0-9_]{0,63}"|'[A-Za-z_][A-Za-z0-9_]{0,63}'/ ":" /[ ]?/"#,
@@ -400,7 +400,7 @@ impl<'l, 'p, 's> Notation<'l, 'p, 's> {
         format!("\"{{\" ({key} {value} (\",\" /[ ]?/ {key} {value})*)? \"}}\"")
     }
 
-    /// A value that is known.
+    /// A constant value.
     fn written(&mut self, value: &Value) -> Result<String> {
         let quote = match self.style {
             Style::Braces(quote) | Style::Tags(quote) => quote,
@@ -439,7 +439,7 @@ impl<'l, 'p, 's> Notation<'l, 'p, 's> {
     }
 }
 
-/// Into the order that the templates give to keys.
+/// Sorts by the order in which the templates write keys.
 pub(super) fn sort<T>(items: &mut [T], name: impl Fn(&T) -> &String) {
     items.sort_by_key(|item| name(item).to_lowercase());
 }

@@ -1,4 +1,4 @@
-//! A reply as it streams: what is thought, what is said, what is called.
+//! Parses a reply as it streams: thoughts, the answer, calls.
 #![forbid(unsafe_code)]
 
 use super::event::{End, Event};
@@ -9,21 +9,20 @@ use super::read::{CUT, Reader, Step};
 use super::sink::Sink;
 use super::tools::{ToolChoice, Tools};
 
-/// What is known of a reply before it comes.
+/// What is known about a reply before it comes.
 #[derive(Debug, Clone, Default)]
 pub struct ReplyOptions {
-    /// The tools that were offered. Without any, names and types of arguments are what the model writes.
+    /// The offered tools. Without tools, names and types of arguments are what the model writes.
     pub tools: Tools,
     /// Whether the model calls tools.
     pub tool_choice: ToolChoice,
-    /// Whether there may be more than one call; what comes behind the first is broken else.
+    /// Whether there may be more than one call; otherwise later ones are broken.
     pub parallel: bool,
-    /// The prompt that the reply answers, as the template wrote it: it may end inside a thought. `None`: what the template
-    /// writes by itself.
+    /// The prompt of the reply, as the template wrote it: it may end inside a thought. `None`: the template's default.
     pub prompt: Option<String>,
 }
 
-/// Reads one reply.
+/// Parses one reply.
 #[derive(Debug)]
 pub struct ReplyParser {
     format: ReplyFormat,
@@ -32,11 +31,11 @@ pub struct ReplyParser {
     has_tools: bool,
     /// Text that waits for more.
     waiting: String,
-    /// White space that belongs to the text if more of it comes, and to a mark if one does.
+    /// White space that belongs to the text if more of it comes, and to a mark if a mark comes.
     space: String,
-    /// Whether white space that comes now is a mark's.
+    /// Whether white space that comes now belongs to a mark.
     is_fresh: bool,
-    /// Whether the answer has begun, so that no thought can.
+    /// Whether the answer has begun, so that no thought can begin.
     began: bool,
     is_over: bool,
 }
@@ -45,7 +44,7 @@ pub struct ReplyParser {
 enum Spot {
     Thought,
     Answer,
-    /// In calls; `true`: that nothing marks, so that they may be an answer.
+    /// In calls; `true`: without marks, so that they may be an answer.
     Calls(Box<dyn Reader>, bool),
     Channels(Harmony),
 }
@@ -72,7 +71,7 @@ impl ReplyParser {
             began: false,
             is_over: false,
         };
-        // What the prompt has of the reply already is read, and nobody's event.
+        // The prompt's part of the reply is parsed, and gives no events.
         parser.push(&tail);
         parser.sink.forget();
         parser.space.clear();
@@ -80,7 +79,7 @@ impl ReplyParser {
         parser
     }
 
-    /// Whether the reply is inside a thought now: behind its mark a constraint on the answer begins.
+    /// Whether the reply is inside a thought now: a constraint on the answer begins after its mark.
     pub fn is_thinking(&self) -> bool {
         match &self.spot {
             Spot::Thought => true,
@@ -98,7 +97,7 @@ impl ReplyParser {
         self.sink.take()
     }
 
-    /// The reply is over. A call that is not complete is broken then.
+    /// The reply is over. An incomplete call is broken then.
     pub fn finish(&mut self, end: End) -> Vec<Event> {
         if !std::mem::replace(&mut self.is_over, true) {
             self.run(true);
@@ -110,7 +109,7 @@ impl ReplyParser {
         }
         let mut events = self.sink.take();
         let is_header = |e: &Event| matches!(e, Event::CallBroken { reason, .. } if reason == CUT_HEADER);
-        // A header that was cut off, and is whole so far, says nothing.
+        // A header that was cut off, and is valid so far, gives no event.
         if end == End::Cut && events.last().is_some_and(is_header) {
             events.pop();
         }

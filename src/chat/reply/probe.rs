@@ -1,17 +1,17 @@
-//! What a template writes for conversations that are known: how it begins a reply, and how it writes a call.
+//! A template's output for known conversations: how it begins a reply, and how it writes a call.
 #![forbid(unsafe_code)]
 
 use super::super::{ChatInput, ChatTemplate};
 use super::thinking::{SWITCHES, ThinkingMarks, ThinkingSwitch};
 
 const USER: &str = "what-the-user-says";
-/// The tool that probes call, and with what.
+/// The tool that probes call, and its arguments.
 pub(super) const NAME: &str = "get_weather";
 pub(super) const ARGUMENTS: &str = r#"{"city": "Paris"}"#;
 const TOOLS: &str = r#"[{"type":"function","function":{"name":"get_weather","description":"d","parameters":
 {"type":"object","properties":{"city":{"type":"string","description":"d"}},"required":["city"]}}}]"#;
 
-/// A template that can be asked.
+/// A template to probe.
 pub(super) struct Probe<'t> {
     template: &'t ChatTemplate,
 }
@@ -43,20 +43,20 @@ impl<'t> Probe<'t> {
         format!(r#"[{{"role":"user","content":"{USER}"}}]"#)
     }
 
-    /// What `add_generation_prompt` adds, with these variables.
+    /// The text that `add_generation_prompt` adds, with these variables.
     pub(super) fn beginning(&self, variables: &str) -> Option<String> {
         let user = Probe::user();
-        // Some templates cannot do without tools.
+        // Some templates fail without tools.
         let [with, without] = [true, false].map(|add| {
             self.render(&user, add, false, variables).or_else(|| self.render(&user, add, true, variables))
         });
         let with = with?;
         let n = without.map_or(0, |without| common(&with, &without));
-        let behind_user = with.rfind(USER).map_or(0, |at| at + USER.len());
-        Some(with[n.max(behind_user)..].to_owned())
+        let after_user = with.rfind(USER).map_or(0, |at| at + USER.len());
+        Some(with[n.max(after_user)..].to_owned())
     }
 
-    /// The texts of replies that call the tool, for several ways to write such a message down.
+    /// The texts of replies that call the tool, for several forms of the message.
     pub(super) fn calls(&self) -> impl Iterator<Item = String> {
         let quoted = format!("{ARGUMENTS:?}");
         let contents = [r#""content":"","#, "", r#""content":null,"#, r#""content":"Text.","#];
@@ -76,7 +76,7 @@ impl<'t> Probe<'t> {
         })
     }
 
-    /// The variable that switches thinking: one that the template's text names and that changes what it writes.
+    /// The variable that switches thinking: one that the template's text names and that changes its output.
     pub(super) fn switch(&self, source: &str) -> Option<ThinkingSwitch> {
         let prompt = |name: &str, value: &str| {
             let user = Probe::user();
@@ -85,7 +85,7 @@ impl<'t> Probe<'t> {
         SWITCHES.iter().filter(|(name, ..)| names(source, name)).find_map(|(name, on, offs)| {
             let with = prompt(name, on)?;
             let off = offs.iter().find(|off| prompt(name, off).is_some_and(|text| text != with));
-            // A level that nobody knows is written into the prompt as it is: that is no way to switch thinking off.
+            // Templates write an unknown level into the prompt as it is: that does not switch thinking off.
             let is_level = |off: &&&str| *name == "reasoning_effort" && names_text(source, off) == 0;
             let off = off.filter(|off| !is_level(off));
             let has_levels = *name == "reasoning_effort";
@@ -98,7 +98,7 @@ impl<'t> Probe<'t> {
     }
 }
 
-/// How many bytes two texts begin with in common.
+/// The length of the common prefix of two texts.
 pub(super) fn common(a: &str, b: &str) -> usize {
     let same = a.char_indices().zip(b.chars()).take_while(|((_, x), y)| x == y);
     same.last().map_or(0, |((i, c), _)| i + c.len_utf8())
@@ -109,19 +109,19 @@ fn names(source: &str, name: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     source.match_indices(name).any(|(at, _)| {
         let before = source[..at].chars().next_back();
-        let behind = source[at + name.len()..].chars().next();
+        let next = source[at + name.len()..].chars().next();
         !before.is_some_and(|c| is_part(c) || c == '.' || c == '<')
-            && !behind.is_some_and(|c| is_part(c) || c == '>')
+            && !next.is_some_and(|c| is_part(c) || c == '>')
     })
 }
 
-/// How often a template's text has the string that a JSON text is.
+/// How many times a template's text has the string of a JSON text.
 fn names_text(source: &str, json: &str) -> usize {
     let inner = json.trim_matches('"');
     source.matches(&format!("'{inner}'")).count() + source.matches(&format!("\"{inner}\"")).count()
 }
 
-/// Splits what begins a reply into what every reply begins with, and what it has of a thought.
+/// Splits the beginning of a reply into the part of every reply, and the part of a thought.
 pub(super) fn split<'b>(beginning: &'b str, marks: Option<&ThinkingMarks>) -> (&'b str, &'b str) {
     let at = |mark: &str| beginning.find(mark).unwrap_or(beginning.len());
     let at = marks.map_or(beginning.len(), |m| at(&m.open).min(at(&m.close)));

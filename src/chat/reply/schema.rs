@@ -1,4 +1,4 @@
-//! What a JSON schema says of a value, where a grammar cannot leave it to `%json`.
+//! What a JSON schema says about a value, where a grammar cannot leave it to `%json`.
 #![forbid(unsafe_code)]
 
 use serde_json::{Map, Value};
@@ -46,16 +46,16 @@ impl Types {
     }
 }
 
-/// The schema of a tool's arguments, and what it is called in errors.
+/// The schema of a tool's arguments, and its name in errors.
 #[derive(Clone, Copy)]
 pub(super) struct Root<'s> {
     pub schema: &'s Value,
     pub what: &'s str,
 }
 
-/// How many references and parts of schemas are followed.
+/// Most references and parts of schemas that are followed.
 const MOST_DEEP: usize = 32;
-/// What no grammar here holds a value to.
+/// Keywords that no grammar here enforces.
 const NEVER: [&str; 10] = [
     "not",
     "if",
@@ -78,7 +78,7 @@ impl<'s> Root<'s> {
         Err(Error::InvalidArgument(format!("{} cannot be met: {why}", self.what)))
     }
 
-    /// What a schema stands for: the target of a reference that stands alone.
+    /// The target of a schema: that of a reference without other keywords.
     pub(super) fn resolve(&self, schema: &'s Value) -> Result<&'s Value> {
         let mut schema = schema;
         for _ in 0..MOST_DEEP {
@@ -175,7 +175,7 @@ impl<'s> Root<'s> {
         Ok(true)
     }
 
-    /// What a string has to match, as atoms of a terminal of Lark; none: it may be any.
+    /// The expressions that a string has to match, as atoms of a terminal of Lark; none: any string.
     pub(super) fn atoms(&self, schema: &'s Value, lark: &Lark<'_>) -> Result<Vec<String>> {
         self.atoms_within(schema, lark, MOST_DEEP)
     }
@@ -230,7 +230,7 @@ impl<'s> Root<'s> {
             }
             match ways.len() {
                 0 => return self.impossible("no string is among its parts"),
-                // Whether two of them may be met at once is not known.
+                // Whether one value can match two of them is not known.
                 2.. if name == "oneOf" && n_open > 0 => return self.refuse(name),
                 _ if ways.iter().any(Vec::is_empty) => {}
                 _ => {
@@ -242,7 +242,7 @@ impl<'s> Root<'s> {
         Ok(atoms)
     }
 
-    /// The schema of a part as a root of its own: what it refers to comes with it.
+    /// The schema of a part as a root of its own, with the definitions that it refers to.
     pub(super) fn part(&self, schema: &Value) -> Value {
         let mut members = match schema {
             Value::Object(members) => members.clone(),
@@ -257,7 +257,7 @@ impl<'s> Root<'s> {
         Value::Object(members)
     }
 
-    /// The same for values of some types alone.
+    /// The same for values of some types only.
     pub(super) fn part_of(&self, schema: &Value, types: &[&str]) -> Value {
         let mut whole = self.part(&Value::Bool(true));
         let types = serde_json::json!({ "type": types });
@@ -268,7 +268,7 @@ impl<'s> Root<'s> {
     }
 }
 
-/// Whether a schema says nothing of a value.
+/// Whether a schema says nothing about a value.
 pub(super) fn is_free(schema: &Value) -> bool {
     const SILENT: [&str; 6] = ["title", "description", "default", "examples", "deprecated", "$comment"];
     schema.as_object().is_none_or(|members| members.keys().all(|key| SILENT.contains(&key.as_str())))
@@ -283,7 +283,7 @@ pub(super) fn list<'s>(members: &'s Map<String, Value>, name: &str) -> &'s [Valu
     members.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// The expression of a pattern for a whole text, where it may match anywhere in one. `None` where it has anchors inside.
+/// The expression of a pattern for a whole text; the pattern may match anywhere in the text. `None` where it has anchors inside.
 fn anchored(pattern: &str) -> Option<String> {
     let (mut inner, mut is_start, mut is_end, mut has_bar) = (String::new(), false, false, false);
     let (mut depth, mut in_class) = (0_usize, false);
@@ -293,7 +293,7 @@ fn anchored(pattern: &str) -> Option<String> {
             '\\' => {
                 let (_, next) = chars.next()?;
                 match (next, in_class) {
-                    // In patterns of JSON Schema these are ASCII's.
+                    // In patterns of JSON Schema these are ASCII only.
                     ('d', true) => inner.push_str("0-9"),
                     ('d', false) => inner.push_str("[0-9]"),
                     ('w', true) => inner.push_str("A-Za-z0-9_"),
@@ -305,7 +305,7 @@ fn anchored(pattern: &str) -> Option<String> {
             }
             '[' if !in_class => in_class = true,
             ']' if in_class => in_class = false,
-            // A class in a class is an extension of the crate `regex`.
+            // A nested class is an extension of the crate `regex`.
             '[' => {
                 inner.push('\\');
             }
@@ -330,8 +330,8 @@ fn anchored(pattern: &str) -> Option<String> {
         return None;
     }
     let any = super::lark::ANY;
-    let (before, behind) = (if is_start { "" } else { any }, if is_end { "" } else { any });
-    Some(format!("{before}(?:{inner}){behind}"))
+    let (before, after) = (if is_start { "" } else { any }, if is_end { "" } else { any });
+    Some(format!("{before}(?:{inner}){after}"))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! How the calls of a form are written, for grammars.
 //!
-//! In a mark `~` is a line break that may be left away, `␣` white space of up to eight characters, and `№` a number of up to four digits.
+//! In a mark `~` is an optional line break, `␣` white space of up to eight characters, and `№` a number of up to four digits.
 #![forbid(unsafe_code)]
 
 /// How the calls of a form are written.
@@ -8,7 +8,7 @@
 pub(super) enum Shape {
     /// Between marks.
     Calls(Form),
-    /// In messages with headers, as gpt-oss has them.
+    /// In messages with headers (gpt-oss).
     Channels,
     /// In messages that begin with `>>>` and the name of a tool, or with `>>>all`.
     Recipients,
@@ -17,7 +17,7 @@ pub(super) enum Shape {
 /// Calls between marks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Form {
-    /// Before and behind a call, or a section of calls.
+    /// Before and after a call, or a section of calls.
     pub open: &'static str,
     pub close: &'static str,
     /// Between two calls of a section; `None`: each call is a section.
@@ -43,10 +43,10 @@ pub(super) enum Piece {
     Each(Each),
 }
 
-/// How arguments that stand one by one are written.
+/// How arguments that are written one by one look.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Each {
-    /// Before a key, between key and value, behind a value.
+    /// Before a key, between key and value, after a value.
     pub key: &'static str,
     pub value: &'static str,
     pub end: &'static str,
@@ -60,14 +60,14 @@ pub(super) struct Each {
 pub(super) enum Values {
     /// As JSON.
     Json,
-    /// A string as it is, up to the mark behind the value where one of these follows; the rest as JSON. The second is an expression that
-    /// such a string has to match.
+    /// A string as it is, up to the mark after the value where one of these follows; other values as JSON. The second is an
+    /// expression that such a string has to match.
     Raw(&'static [&'static str], Option<&'static str>),
-    /// The same, with a mark between key and value that says the type: `None` for types that no other mark names.
+    /// The same, with a mark of the type between key and value: `None` for types that no other mark names.
     Typed(&'static [&'static str], &'static [(Option<&'static str>, &'static str)]),
-    /// As Gemma has them: with this for quotes of strings and none for keys, which are sorted.
+    /// Gemma's form: with this mark for quotes of strings and none for keys, which are sorted.
     Braces(&'static str),
-    /// As MiniMax M3 has them: in tags, with this mark before each; also behind the value, whose `end` is the tag of its key.
+    /// MiniMax M3's form: in tags, with this mark before each; also after the value, whose `end` is the tag of its key.
     Nested(&'static str),
 }
 

@@ -1,4 +1,4 @@
-//! Where readers put the calls that they find: ids, names and the text for the case that a call breaks.
+//! The calls that readers find: ids, names, and the text for the case that a call breaks.
 #![forbid(unsafe_code)]
 
 use super::event::Event;
@@ -16,21 +16,21 @@ struct Call {
     arguments: String,
 }
 
-/// Takes the events of a reply.
+/// Collects the events of a reply.
 #[derive(Debug)]
 pub(super) struct Sink {
     events: Vec<Event>,
     tools: Tools,
     choice: ToolChoice,
     parallel: bool,
-    /// What ids are made from.
+    /// The seed of ids.
     seed: u64,
     n_calls: usize,
     n_done: usize,
     call: Option<Call>,
-    /// The text of the call that is being read, as far as it lies before the present input.
+    /// The text of the call under way before the current input.
     raw: String,
-    /// Where in the present input it goes on.
+    /// Where in the current input it continues.
     raw_from: usize,
 }
 
@@ -54,7 +54,7 @@ impl Sink {
         }
     }
 
-    /// The events so far, which are given away.
+    /// Returns the events so far and removes them.
     pub(super) fn take(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.events)
     }
@@ -87,7 +87,7 @@ impl Sink {
         self.tools.find(name)
     }
 
-    /// Whether a call of this name may be made; `Err` is why not.
+    /// Whether a call of this name may be made; `Err` says why not.
     pub(super) fn allow(&self, name: &str) -> Result<(), String> {
         if name.is_empty() {
             return Err("the call has no name".into());
@@ -118,7 +118,7 @@ impl Sink {
         Ok(())
     }
 
-    /// Nine letters and digits, as Mistral's models have them; others take what they get.
+    /// Nine letters and digits, as in Mistral's models; other models accept any id.
     fn made_id(&self) -> String {
         let mut n = self.seed.wrapping_add(self.n_calls as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         n ^= n >> 29;
@@ -137,7 +137,7 @@ impl Sink {
         }
     }
 
-    /// The call that has begun is complete; `input` stands behind it.
+    /// The call that has begun is complete, at the place of `input`.
     pub(super) fn end(&mut self, input: &Input<'_>) {
         if let Some(Call { id, name, arguments }) = self.call.take() {
             self.events.push(Event::CallDone { index: self.n_calls, id, name, arguments });
@@ -154,19 +154,18 @@ impl Sink {
         self.raw_from = input.at();
     }
 
-    /// Keeps the text that was taken since, before the input goes.
+    /// Keeps the text that was taken since, before the input is dropped.
     pub(super) fn keep(&mut self, input: &Input<'_>) {
         self.raw.push_str(input.taken(self.raw_from));
         self.raw_from = input.at();
     }
 
-    /// The kept text stands before a new input.
+    /// Puts the kept text before a new input.
     pub(super) fn rewind(&mut self) {
         self.raw_from = 0;
     }
 
-    /// The calls are over. What was taken behind the last one is the answer's, unless it is white space. Gives whether it
-    /// was.
+    /// The calls are over. The text after the last one is the answer's, unless it is white space. Returns whether it was.
     pub(super) fn drop_space(&mut self, input: &Input<'_>) -> bool {
         self.keep(input);
         let text = std::mem::take(&mut self.raw);
@@ -175,7 +174,7 @@ impl Sink {
         is_space
     }
 
-    /// The call's text is the answer's after all.
+    /// The call's text belongs to the answer after all.
     pub(super) fn as_text(&mut self, input: &Input<'_>) {
         self.keep(input);
         let text = std::mem::take(&mut self.raw);

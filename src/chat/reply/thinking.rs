@@ -1,12 +1,12 @@
 //! The marks around thoughts, and the variables of templates that switch them on and off.
 #![forbid(unsafe_code)]
 
-/// What is around a thought.
+/// The marks around a thought.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThinkingMarks {
     /// Before it.
     pub open: String,
-    /// Behind it. This is what closes a thought that has become too long.
+    /// After it. It also closes a thought that has become too long.
     pub close: String,
     /// Whether a thought may also begin in the middle of an answer.
     pub(super) anywhere: bool,
@@ -19,12 +19,12 @@ pub struct ThinkingSwitch {
     pub variable: String,
     /// The value with which the model thinks.
     pub on: String,
-    /// The value with which it does not; `None` where it always does, more or less.
+    /// The value with which it does not; `None` where it always thinks, more or less.
     pub off: Option<String>,
 }
 
-/// The marks that are known: before and behind a thought, and whether one may begin anywhere. The first pair that a template
-/// writes is the template's.
+/// The known marks: before and after a thought, and whether one may begin anywhere. The first pair in a template is the
+/// template's.
 const MARKS: [(&str, &str, bool); 14] = [
     ("<|open|>think<|sep|>", "<|close|>think<|sep|>", false),
     ("<|think|>", "<|end|>", false),
@@ -42,7 +42,7 @@ const MARKS: [(&str, &str, bool); 14] = [
     ("<reasoning>", "</reasoning>", false),
 ];
 
-/// Harmony's, for the mark that closes a thought: what begins the answer comes with it.
+/// Harmony's: the mark that closes a thought includes the beginning of the answer.
 const CHANNELS: (&str, &str) =
     ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>");
 
@@ -56,18 +56,18 @@ pub(super) fn marks(source: &str, has_channels: bool) -> Option<ThinkingMarks> {
     if has_channels {
         return Some(known((CHANNELS.0, CHANNELS.1, true)));
     }
-    // Templates write marks in parts at times ("<|channel>" and "thought"), so the one that closes is enough.
+    // Templates sometimes write marks in parts ("<|channel>" and "thought"), so the closing one is enough.
     let is_written = |(open, close, _): &(&str, &str, bool)| match *close {
-        // What ends thoughts of Solar ends other messages of other models.
+        // The mark that ends thoughts of Solar ends other messages of other models.
         "<|end|>" => source.contains(open) && source.contains(close),
-        // Kimi K3 puts its tags together.
+        // Kimi K3's template assembles its tags.
         "<|close|>think<|sep|>" => source.contains("<|open|>") && source.contains("<|close|>"),
         close => source.contains(close),
     };
     MARKS.into_iter().find(is_written).map(known)
 }
 
-/// Variables that switch thinking, with their values for on and off, from the plainest on.
+/// Variables that switch thinking, with their values for on and off, the plainest first.
 pub(super) const SWITCHES: [(&str, &str, &[&str]); 6] = [
     ("enable_thinking", "true", &["false"]),
     ("thinking", "true", &["false"]),

@@ -1,4 +1,4 @@
-//! The tools that a model may call, as far as reading its calls needs them.
+//! The tools that a model may call, as far as parsing its calls needs them.
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -15,7 +15,7 @@ pub enum ToolChoice {
     /// It may.
     #[default]
     Auto,
-    /// It may not: what looks like a call is text.
+    /// It may not: text that looks like a call is text.
     None,
     /// It has to.
     Required,
@@ -55,7 +55,7 @@ impl ToolChoice {
         })
     }
 
-    /// That the tool which it names is one of `tools`.
+    /// Checks that the tool which it names is one of `tools`.
     ///
     /// # Errors
     /// `InvalidArgument`, with the name.
@@ -95,11 +95,11 @@ pub struct Parameter {
     pub schema: String,
     /// Whether every call has it.
     pub required: bool,
-    /// What it may be.
+    /// Its possible types.
     pub kinds: Kinds,
 }
 
-/// What a value may be, as far as text without types must know it.
+/// The possible types of a value, as far as text without types needs them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Kinds {
     /// It may be a string.
@@ -109,7 +109,7 @@ pub struct Kinds {
 }
 
 impl Kinds {
-    /// Of which nothing is known.
+    /// Of unknown types.
     pub const ANY: Kinds = Kinds { string: true, other: true };
     const NONE: Kinds = Kinds { string: false, other: false };
     const STRING: Kinds = Kinds { string: true, other: false };
@@ -178,7 +178,7 @@ impl Tools {
 }
 
 impl Tool {
-    /// What an argument may be.
+    /// The possible types of an argument.
     pub fn kinds(&self, parameter: &str) -> Kinds {
         self.parameters.iter().find(|p| p.name == parameter).map_or(Kinds::ANY, |p| p.kinds)
     }
@@ -231,7 +231,7 @@ fn parameters(schema: &str) -> std::result::Result<(Vec<Parameter>, bool), serde
     Ok((properties.0.into_iter().map(parameter).collect(), is_open || none_named))
 }
 
-/// What a schema allows, in so far as types say it. `steps` bounds the work: references may go in circles.
+/// The types that a schema allows. `steps` bounds the work: references may be circular.
 fn kinds(schema: &str, root: &Members, steps: &mut usize) -> Kinds {
     let Ok(members) = serde_json::from_str::<Members>(schema) else { return Kinds::ANY };
     if *steps == 0 {

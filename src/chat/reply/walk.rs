@@ -1,18 +1,18 @@
-//! JSON read byte by byte: it says where a value ends, and refuses what is none.
+//! JSON read byte by byte: finds the end of a value, and refuses other text.
 #![forbid(unsafe_code)]
 
-/// How deep values may lie in each other.
+/// The deepest nesting of values.
 pub(super) const MOST_NESTED: usize = 128;
 
-/// What a byte was.
+/// The role of a byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Walked {
     /// A part of the value, which goes on.
     Part,
     /// The last byte of the value.
     End,
-    /// Behind the value, and not taken: numbers end like that.
-    Behind,
+    /// After the value, and not taken: numbers end that way.
+    After,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +31,7 @@ enum State {
     Half,
     HalfEscape,
     Number(Part),
-    /// What is missing of `true`, `false` or `null`.
+    /// The missing bytes of `true`, `false` or `null`.
     Word(&'static [u8]),
 }
 
@@ -64,15 +64,15 @@ impl Walk {
         Walk { state: State::Value, open: Vec::new(), is_key: false, unit: 0, high: false }
     }
 
-    /// Reads the next byte, and writes to `out` what belongs to the value. A control character that stands in a string as
-    /// it is, which JSON forbids, is written as an escape.
+    /// Reads the next byte, and writes the bytes of the value to `out`. A control character inside a string, which JSON forbids,
+    /// is written as an escape.
     ///
     /// # Errors
     /// Why the text is not JSON.
     pub(super) fn step(&mut self, byte: u8, out: &mut Vec<u8>) -> Result<Walked, &'static str> {
         let walked = self.walk(byte)?;
         match (walked, self.state) {
-            (Walked::Behind, _) => {}
+            (Walked::After, _) => {}
             (_, State::String) if byte < 0x20 => match byte {
                 b'\n' => out.extend(b"\\n"),
                 b'\r' => out.extend(b"\\r"),
@@ -103,13 +103,13 @@ impl Walk {
             },
             State::Colon => match byte {
                 b':' => self.state = State::Value,
-                _ => return Err("a key has no colon behind it"),
+                _ => return Err("a key has no colon after it"),
             },
             State::After => match (byte, self.open.last()) {
                 (b',', Some(true)) => self.state = State::Key,
                 (b',', Some(false)) => self.state = State::Value,
                 (b'}', Some(true)) | (b']', Some(false)) => return Ok(self.close()),
-                _ => return Err("something other than a comma or the end stands behind a value"),
+                _ => return Err("something other than a comma or the end follows a value"),
             },
             State::String => match byte {
                 b'"' if self.is_key => (self.state, self.is_key) = (State::Colon, false),
@@ -200,7 +200,7 @@ impl Walk {
             (Letter | Sign | Exponent, b'0'..=b'9') => Exponent,
             (Zero | Whole | Fraction | Exponent, _) => {
                 self.state = State::After;
-                return if self.open.is_empty() { Ok(Walked::Behind) } else { self.walk(byte) };
+                return if self.open.is_empty() { Ok(Walked::After) } else { self.walk(byte) };
             }
             _ => return Err("a number is not one of JSON's"),
         };
@@ -208,7 +208,7 @@ impl Walk {
         Ok(Walked::Part)
     }
 
-    /// Whether the text so far is a whole value: one that is over, or a number.
+    /// Whether the text so far is a whole value: an ended one, or a number.
     pub(super) fn is_whole(&self) -> bool {
         use Part::{Exponent, Fraction, Whole, Zero};
         let number = matches!(self.state, State::Number(Zero | Whole | Fraction | Exponent));
@@ -216,7 +216,7 @@ impl Walk {
     }
 }
 
-/// The value that `text` is, without white space around it, or why it is none.
+/// The value of `text`, without white space around it, or why it is none.
 pub(super) fn whole_value(text: &str) -> Result<String, &'static str> {
     let (mut walk, mut out) = (Walk::new(), Vec::new());
     let text = text.trim();
@@ -224,7 +224,7 @@ pub(super) fn whole_value(text: &str) -> Result<String, &'static str> {
         match walk.step(byte, &mut out)? {
             Walked::Part => {}
             Walked::End if i + 1 == text.len() => {}
-            Walked::End | Walked::Behind => return Err("something stands behind the value"),
+            Walked::End | Walked::After => return Err("something follows the value"),
         }
     }
     match walk.is_whole() {

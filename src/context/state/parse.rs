@@ -1,4 +1,4 @@
-//! A state that is read: all of it is checked before anything is done with it.
+//! Reads a state and checks all of it before the context changes.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::error::{Error, Result};
 
 impl Context {
-    /// Looks at all of a state before anything is done with it.
+    /// Checks all of a state before the context changes.
     pub(super) fn parse<'a>(&self, state: &'a [u8], seq: Option<u32>) -> Result<Parsed<'a>> {
         let damaged = |what: &str| Error::Format(format!("the state is damaged: {what}"));
         let Some((body, checksum)) = state.split_last_chunk::<HASH_BYTES>() else {
@@ -66,7 +66,7 @@ impl Context {
             }
             None if !is_whole => Err("is of one sequence, and not of a context: load it into one".into()),
             None if n_entries > n_seq => {
-                Err(format!("has {n_entries} sequences, but there is room for {n_seq}"))
+                Err(format!("has {n_entries} sequences, but the context has {n_seq}"))
             }
             _ => Ok(()),
         }
@@ -120,7 +120,7 @@ impl Context {
                     if first == seq && there == at {
                         continue;
                     }
-                    // Sequences share the pages of what they begin with, and no others.
+                    // Sequences share the pages of a common prefix, and no others.
                     let is_shared = entries.get(first).is_some_and(|other: &Entry<'_>| {
                         there == at
                             && begins_of[first][at] == begins[at]
@@ -130,7 +130,7 @@ impl Context {
                         return Err(damaged("it has a page at two places"));
                     }
                 }
-                // This context may keep less than the one that saved it.
+                // This context may keep fewer positions than the one that saved it.
                 let kept = self.sequences.kept(group, n_tokens).max(*from);
                 pages.drain(..kept / PAGE_LEN - *from / PAGE_LEN);
                 *from = kept;
@@ -147,7 +147,7 @@ impl Context {
             let n_bytes =
                 used.len().checked_mul(page_bytes).ok_or_else(|| damaged("it has too many pages"))?;
             let bytes = rest.take(n_bytes).ok_or_else(|| damaged("it ends too early"))?;
-            // Pages without bytes are of layers that keep no keys and values.
+            // Pages without bytes belong to layers that keep no keys and values.
             pages.push((0..used.len()).map(|i| &bytes[i * page_bytes..][..page_bytes]).collect());
         }
         for (entry, _) in entries.iter_mut().zip(with_logits).filter(|(_, has)| *has) {
@@ -195,22 +195,22 @@ fn page_ids(ids: &[u8], at: usize) -> &[u8] {
     &ids[first..ids.len().min(first + PAGE_IDS)]
 }
 
-/// Whether two lists are equal as far as both go.
+/// Whether two lists are equal up to the length of the shorter.
 fn agree(a: &[u8], b: &[u8]) -> bool {
     let n = a.len().min(b.len());
     a[..n] == b[..n]
 }
 
-/// What texts of whole pages begin with, by numbers: equal ones have the same. So beginnings are compared in no time, however many
-/// sequences share them.
+/// Numbers for the prefixes of texts in whole pages: equal prefixes have the same number. So prefixes are compared in constant
+/// time, however many sequences share them.
 #[derive(Default)]
 struct Beginnings<'a> {
-    /// By the number of what comes before a page, and the ids of that. Nothing has the number 0.
+    /// By the number of the prefix before a page, and the page's ids. The empty prefix has the number 0.
     known: AHashMap<(usize, &'a [u8; PAGE_IDS]), usize>,
 }
 
 impl<'a> Beginnings<'a> {
-    /// The numbers of what `ids` begin with: of no page, of one, and so on.
+    /// The numbers of the prefixes of `ids`: of no page, of one, and so on.
     fn of(&mut self, ids: &'a [u8]) -> Vec<usize> {
         let mut last = 0;
         let mut numbers = vec![last];
@@ -223,7 +223,7 @@ impl<'a> Beginnings<'a> {
     }
 }
 
-/// What is not read yet.
+/// The bytes that are not read yet.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {

@@ -1,4 +1,4 @@
-//! How a generation begins.
+//! The beginning of a generation.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use crate::model::LoadedModel;
 impl Generator {
     /// Prepares the continuation of sequence `options.seq` of `context` by `prompt`, which runs with the first step.
     ///
-    /// An empty prompt continues right where the last decoding ended. With `reuse_prefix` the prompt is the whole of
-    /// what the sequence shall hold.
+    /// An empty prompt continues right where the last decoding ended. With `reuse_prefix` the prompt is all that the sequence
+    /// shall hold.
     ///
     /// Errors: `InvalidArgument` when there is nothing to continue, for a token or sequence out of range or an empty
     /// stop string, and for numbers of `shift`, `lookup` and `draft` that do not fit; `Unsupported` for an encoder, for text or
@@ -32,7 +32,7 @@ impl Generator {
         let past = context.tokens(options.seq)?;
         let past = if options.reuse_prefix { &[] } else { past };
         let (n_ctx, watch) = (context.options().n_ctx, context.watch(options.cancel.as_ref()));
-        let generator = Generator::behind(context.model(), past, n_ctx, prompt.into(), options, watch)?;
+        let generator = Generator::continuing(context.model(), past, n_ctx, prompt.into(), options, watch)?;
         if let Some(Shift { keep, drop }) = options.shift {
             context.check_full_shift(keep, drop)?;
         }
@@ -45,8 +45,7 @@ impl Generator {
         Ok(generator)
     }
 
-    /// As [`Generator::new`] with `reuse_prefix`, for a context of `n_ctx` that is not at hand: [`Generator::resume`] says
-    /// where it goes on.
+    /// As [`Generator::new`] with `reuse_prefix`, for any context of `n_ctx`: [`Generator::resume`] names it.
     pub fn anywhere(
         model: &Arc<LoadedModel>,
         n_ctx: usize,
@@ -54,20 +53,18 @@ impl Generator {
         options: &GenerateOptions,
     ) -> Result<Generator> {
         if options.shift.is_some() {
-            return Err(Error::Unsupported(
-                "an engine's generations forget no tokens for room (shift)".into(),
-            ));
+            return Err(Error::Unsupported("an engine's generations cannot forget tokens (shift)".into()));
         }
         if let Prompt::Tokens(ids) = prompt {
             check_length(ids.len(), n_ctx, "a request of this engine")?;
         }
         let options = GenerateOptions { reuse_prefix: true, lookup: None, draft: None, ..options.clone() };
         let watch = Watch::new(options.cancel.as_ref(), None);
-        Generator::behind(model, &[], n_ctx, prompt, &options, watch)
+        Generator::continuing(model, &[], n_ctx, prompt, &options, watch)
     }
 
-    /// A generator for a sequence that holds `past`. Where `watch` ends it while it reads the prompt, it has ended.
-    fn behind(
+    /// A generator for a sequence that holds `past`. If `watch` cancels the encoding of the prompt, the generator has ended.
+    fn continuing(
         model: &Arc<LoadedModel>,
         past: &[u32],
         n_ctx: usize,

@@ -1,4 +1,4 @@
-//! How a generation ends.
+//! The end of a generation.
 #![forbid(unsafe_code)]
 
 use std::time::Instant;
@@ -7,7 +7,7 @@ use super::{Generator, Phase};
 use crate::generate::event::{Event, EventKind, FinishReason};
 
 impl Generator {
-    /// Why the token of the last event was the last one, if it was: all that was asked for is told.
+    /// Why the token of the last event was the last one, if it was: then all that was asked for is reported.
     pub fn settled(&self) -> Option<FinishReason> {
         match self.phase {
             Phase::Tokens if self.stopping => Some(FinishReason::Stopped),
@@ -19,8 +19,8 @@ impl Generator {
         }
     }
 
-    /// Ends the generation; the last event. Where the text is at its end, that may complete a stop string, which is the reason then.
-    /// If it has ended, this is what it ended with.
+    /// Ends the generation; returns the last event. The held-back end of the text may complete a stop string, which is the reason
+    /// then. After the end, returns the same event.
     pub fn end(&mut self, reason: FinishReason) -> Event<'_> {
         let reason = self.usage.finish.unwrap_or_else(|| self.finish(reason));
         let text = if reason == FinishReason::Stopped { "" } else { self.text.text() };
@@ -47,13 +47,12 @@ impl Generator {
         reason
     }
 
-    /// Has the next step be the last one: it takes the token of the event before into the sequence, and its event has
-    /// no text.
+    /// Makes the next step the last one: it takes the token of the event before into the sequence, and its event has no text.
     pub fn stop(&mut self) {
         self.stopping = true;
     }
 
-    /// Whether the first event is the prompt's text, and was not taken yet.
+    /// Whether the first event is the prompt's text, and has not been taken.
     pub(in crate::generate) fn is_before_echo(&self) -> bool {
         self.phase == Phase::Echo
     }
@@ -63,7 +62,7 @@ impl Generator {
         self.options.logprobs || self.options.n_top > 0
     }
 
-    /// Whether the time is over that the generation may take.
+    /// Whether the generation's time limit has passed.
     pub fn is_overdue(&self) -> bool {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }

@@ -1,4 +1,4 @@
-//! What a step runs: the prompt, then token by token, or a token with draft tokens in one batch.
+//! The tokens of a step: the prompt, then token by token, or a token with draft tokens in one batch.
 #![forbid(unsafe_code)]
 
 use std::time::Instant;
@@ -8,11 +8,11 @@ use crate::cancel::Watch;
 use crate::context::{Context, MAX_AHEAD, Tokens};
 use crate::error::{Error, Result};
 use crate::generate::{GenerateOptions, MAX_TOPS, Shift, constrained};
-use crate::memory::{filled, room_for};
+use crate::memory::{filled, with_capacity};
 use crate::model::LoadedModel;
 use crate::sampler::Sampler;
 
-/// Most tokens to come that a generator has room for from the beginning.
+/// Most further tokens that a generator has capacity for from the beginning.
 const MOST_AHEAD: usize = 1 << 20;
 
 impl Generator {
@@ -40,8 +40,8 @@ impl Generator {
         Ok(())
     }
 
-    /// Has the last token run again where it was run and other work has taken its logits away since. `InvalidArgument` when the
-    /// sequence was changed by somebody else.
+    /// Runs the last token again where other calls have dropped its logits. `InvalidArgument` when other code changed the
+    /// sequence.
     pub(in crate::generate) fn find_logits(&mut self, context: &mut Context) -> Result<()> {
         let seq = self.options.seq;
         self.check_sequence(context)?;
@@ -52,7 +52,7 @@ impl Generator {
         Ok(())
     }
 
-    /// Runs the token of the event before, unless it lies ready, with draft tokens behind it.
+    /// Runs the token of the event before, unless it lies ready, with draft tokens after it.
     fn run_token(&mut self, context: &mut Context, sampler: &mut Sampler, id: u32) -> Result<()> {
         let (seq, n_ctx) = (self.options.seq, context.options().n_ctx);
         if let (Some(Shift { keep, drop }), true) = (self.options.shift, self.n_run >= n_ctx) {
@@ -63,12 +63,12 @@ impl Generator {
         }
         let is_last = self.stopping || self.text.is_stopped();
         let left = if is_last { 0 } else { self.options.max_tokens - self.usage.n_generated };
-        let room = n_ctx.saturating_sub(self.n_run + 1);
+        let n_free = n_ctx.saturating_sub(self.n_run + 1);
         if context.advance(seq, id) {
-            self.came_true();
+            self.count_accepted();
             return Ok(());
         }
-        let forced = self.forced_run(sampler, left.min(room).min(MAX_AHEAD));
+        let forced = self.forced_run(sampler, left.min(n_free).min(MAX_AHEAD));
         let cancel = self.options.cancel.as_ref();
         self.n_forced_ahead = 0;
         if !forced.is_empty() {
@@ -79,7 +79,7 @@ impl Generator {
             }
         }
         let Some(drafter) = &mut self.drafter else { return context.decode_ahead(seq, id, &[], cancel) };
-        let drafts = drafter.draft(&self.tokens, left.min(room))?;
+        let drafts = drafter.draft(&self.tokens, left.min(n_free))?;
         let n = constrained::viable(drafts, self.constrained.as_mut(), sampler);
         let drafts = drafter.keep(n);
         match context.decode_ahead(seq, id, drafts, cancel) {
@@ -91,8 +91,8 @@ impl Generator {
         }
     }
 
-    /// The token lay ready.
-    fn came_true(&mut self) {
+    /// The token lay ready: a draft was accepted.
+    fn count_accepted(&mut self) {
         if self.n_forced_ahead > 0 {
             self.n_forced_ahead -= 1;
             self.usage.n_forced += 1;
@@ -103,10 +103,10 @@ impl Generator {
     }
 }
 
-/// A list with room for `n` tokens, and for `more` to come as far as there is memory: what is missing comes when it is needed.
+/// A list with capacity for `n` tokens, and for `more` as far as there is memory. Missing capacity is allocated when it is needed.
 pub(super) fn list_for(n: usize, more: usize) -> Result<Vec<u32>> {
     let what = "the tokens of a generation";
-    room_for(n + more.min(MOST_AHEAD), what).or_else(|_| room_for(n, what))
+    with_capacity(n + more.min(MOST_AHEAD), what).or_else(|_| with_capacity(n, what))
 }
 
 /// Whether the numbers of `shift` fit a context of `n_ctx`, and the model's tokens can be moved.

@@ -1,8 +1,7 @@
-//! Reads packed groups (see [`crate::quant::packed`]) into 128-bit registers: of each quad, the four columns of four
-//! rows. `g`, of four, says which rows: `4g..4g + 4`.
+//! Reads packed groups (see [`crate::quant::packed`]) into 128-bit registers: for each quad, the four columns of four rows. `g`,
+//! of four, says which rows: `4g..4g + 4`.
 //!
-//! Codes come out as the signed numbers they stand for, the format's offset taken off: these always fit a byte, and no
-//! sum of activations is needed beside the product.
+//! Codes become signed numbers, without the format's offset. They always fit a byte, and the product needs no sum of activations.
 
 use std::arch::aarch64::*;
 
@@ -133,7 +132,7 @@ pub fn e2m1(p: &[Quad; 4], g: usize) -> Values {
     look_up(p, g, &[0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12])
 }
 
-/// What four-bit codes stand for.
+/// The values of four-bit codes.
 #[inline]
 #[target_feature(enable = "neon")]
 fn look_up(p: &[Quad; 4], g: usize, table: &[i8; 16]) -> Values {
@@ -395,7 +394,7 @@ pub fn add_with_minima(
     add_scaled(vfmaq_n_f32(acc, m, x.sum), d, x, dot)
 }
 
-/// `acc + unit * (x.d * Σ scale * Σ code·x)` over the halves; the sums are whole numbers of at most 26 bits.
+/// `acc + unit * (x.d * Σ scale * Σ code·x)` over the halves; the sums are integers of at most 26 bits.
 #[inline]
 #[target_feature(enable = "neon")]
 pub fn add_halves(

@@ -1,6 +1,5 @@
-//! Instruction sets of 64-bit Arm. Levels differ in how they multiply bytes; the rest is shared: what a packed group
-//! holds is read by [`group`], and [`products`] goes over its pieces; those of numbers are
-//! multiplied by [`super::simd::numbers`].
+//! Instruction sets of 64-bit Arm. Levels differ in how they multiply bytes; the rest is shared. [`group`] reads packed groups,
+//! [`products`] goes over their pieces, and [`super::simd::numbers`] multiplies packed numbers.
 
 mod group;
 #[macro_use]

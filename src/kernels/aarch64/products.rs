@@ -1,12 +1,12 @@
-//! Products with packed weights: the loop over the pieces of a group, which every level compiles for its instructions.
-//! Integer sums are exact and what is done with them is the same code, so that a product has the same bits on every
-//! level and however many vectors are multiplied together.
+//! Products with packed weights: the loop over the pieces of a group, which every level compiles for its instructions. Integer
+//! sums are exact, and the code after them is shared. So a product has the same bits on every level and for any number of
+//! vectors.
 #![forbid(unsafe_code)]
 
 /// The packed products of a level: its table, and a module for each format.
 ///
-/// The level brings `Vectors<N>`, the activations of one piece of `N` vectors; `arrange`, which makes it of their blocks;
-/// and `dots::<N, FIRST, QUADS, MAX>(w, vectors)`, the sums of products over `QUADS` quads from `FIRST` on with codes of
+/// The level brings `Vectors<N>`, the activations of one piece of `N` vectors; `arrange`, which makes them from the vectors'
+/// blocks; and `dots::<N, FIRST, QUADS, MAX>(w, vectors)`, the sums of products over `QUADS` quads from `FIRST` on with codes of
 /// at most `MAX` in magnitude. `one` is the level whose tile multiplies a single vector.
 macro_rules! packed_products {
     ($features:literal, one: $one:ident) => {
@@ -84,8 +84,8 @@ macro_rules! packed_products {
     };
 }
 
-/// The product of one format: how codes and scales are packed and read, which sums are taken over codes of which
-/// magnitude, and how these are added up.
+/// The product of one format: how codes and scales are packed and read, the sums of which codes it takes, and how it adds these
+/// up.
 macro_rules! product {
     (
         $features:literal, $one:ident, $name:ident, $codes:ident, $scales:ident, $read:expr, $read_scales:ident,
@@ -159,7 +159,7 @@ macro_rules! product {
                 }
                 for (acc, out) in acc.as_flattened().iter().zip(out.as_chunks_mut::<ROWS>().0) {
                     for (acc, out) in acc.iter().zip(out.as_chunks_mut::<4>().0) {
-                        // SAFETY: `out` has room for 4 numbers.
+                        // SAFETY: `out` has space for 4 numbers.
                         unsafe { vst1q_f32(out.as_mut_ptr(), *acc) };
                     }
                 }

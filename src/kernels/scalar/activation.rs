@@ -66,7 +66,7 @@ pub(super) fn sigmoid_mul(gate: &mut [f32], up: &[f32]) {
 pub(super) fn swiglu_clamped_mul(gate: &mut [f32], up: &[f32]) {
     debug_assert_eq!(gate.len(), up.len(), "the vectors differ in length");
     for (gate, &up) in gate.iter_mut().zip(up) {
-        // NaNs stay what they are.
+        // NaNs stay NaN.
         let (g, u) = (if *gate > LIMIT { LIMIT } else { *gate }, up.clamp(-LIMIT, LIMIT));
         *gate = g / (1.0 + libm::expf(-ALPHA * g)) * (u + 1.0);
     }

@@ -6,8 +6,8 @@ use half::slice::HalfFloatSliceExt;
 
 /// Partial sums of a dot product.
 const LANES: usize = 16;
-/// Values expanded at a time, through a buffer on the stack; a multiple of [`LANES`], so that expanding in pieces
-/// leaves the order of a sum as it is.
+/// Values expanded at a time, through a buffer on the stack; a multiple of [`LANES`], so that expanding in chunks keeps the order
+/// of a sum.
 const CHUNK: usize = 256;
 
 /// The order of every sum of products: element `i` goes to partial sum `i % 16`, in ascending order; then the upper

@@ -1,17 +1,17 @@
 //! The definition of every kernel, in plain Rust that the compiler can vectorise for its target.
 //!
-//! Sums run in a fixed order that depends on nothing but the lengths, and `exp` and `tanh` are computed in software, so
-//! a result has the same bits on every machine.
+//! Sums run in a fixed order that depends on the lengths alone, and `exp` and `tanh` are computed in software, so a result has
+//! the same bits on every machine.
 #![forbid(unsafe_code)]
 
 mod activation;
 mod attention;
 mod dot;
+pub(super) mod int16;
 pub(super) mod norm;
 pub(super) mod packed;
 mod rope;
 mod scan;
-pub(super) mod whole;
 pub mod wide;
 
 use half::f16;
@@ -29,8 +29,8 @@ pub static SCALAR: Kernels = Kernels {
     expand: format_expansions(),
     narrow_f16: dot::narrow_f16,
     narrow_q8_0,
-    unit_i16: whole::unit_i16,
-    narrow_i16: whole::narrow_i16,
+    unit_i16: int16::unit_i16,
+    narrow_i16: int16::narrow_i16,
     dot: format_dots(),
     packed: [None; FORMAT_COUNT],
     pairs: [None; FORMAT_COUNT],
@@ -71,7 +71,7 @@ fn narrow_q8_0(x: &[f32], codes: &mut [i8], scales: &mut [f16]) {
     }
 }
 
-/// The dot product that each format brings itself.
+/// The dot product of each format's own file.
 const fn format_dots() -> [Dot; FORMAT_COUNT] {
     let mut dots = [Dot::F32; FORMAT_COUNT];
     let mut i = 0;
@@ -82,7 +82,7 @@ const fn format_dots() -> [Dot; FORMAT_COUNT] {
     dots
 }
 
-/// How each format expands a row itself.
+/// Each format's own expansion of a row.
 const fn format_expansions() -> [Expand; FORMAT_COUNT] {
     let mut expand = [FORMATS[0].dequantize; FORMAT_COUNT];
     let mut i = 0;

@@ -1,4 +1,4 @@
-//! Normalisation. Sums are kept in `f64`: they cost little next to matrix products, and a long row loses no digits.
+//! Normalisation. Sums are in `f64`: they cost little next to matrix products, and a long row loses no digits.
 #![forbid(unsafe_code)]
 
 /// Partial sums, added up in ascending order at the end; element `i` goes to partial sum `i % 8`.

@@ -1,4 +1,4 @@
-//! Products with packed weights: what the layout of [`crate::quant::packed`] means.
+//! Products with packed weights: the meaning of the layout of [`crate::quant::packed`].
 #![forbid(unsafe_code)]
 
 use half::{bf16, f16};
@@ -117,12 +117,12 @@ fn scaled(group: &Group<'_>, packing: &Packing, (i, r): (usize, usize), sums: [i
     }
 }
 
-/// Half a number of four bits of exponent with a bias of 7 and three of mantissa, which are at first those of an f32.
+/// Half of a number of four bits of exponent with a bias of 7 and three of mantissa, which first become those of an f32.
 fn half_of_e4m3(bits: u8) -> f32 {
     f32::from_bits(u32::from(bits) << 20) * 2f32.powi(120 - 1)
 }
 
-/// The values that the codes of piece `i` stand for.
+/// The values of the codes of piece `i`.
 fn values(group: &Group<'_>, packing: &Packing, i: usize) -> Piece {
     let n_bytes = packing.codes.bytes();
     let bytes = &group.bytes[i * n_bytes..(i + 1) * n_bytes];

@@ -3,7 +3,7 @@
 
 use crate::kernels::{ScanStep, SelectiveStep, UnlearnStep};
 
-/// See [`ScanStep`]. Each column of the state is by itself, and its sums run from the first row to the last.
+/// See [`ScanStep`]. Columns of the state are independent, and their sums run from the first row to the last.
 pub(super) fn scan_step(step: &ScanStep<'_>, state: &mut [f32], out: &mut [f32]) {
     let &ScanStep { q, k, v, decay, rate, delta } = step;
     debug_assert!(state.len() == k.len() * v.len() && out.len() == v.len(), "the shapes do not fit");
@@ -14,7 +14,7 @@ pub(super) fn scan_step(step: &ScanStep<'_>, state: &mut [f32], out: &mut [f32])
         }
     }
     for (u, v) in out.iter_mut().zip(v) {
-        // In the place of what comes out: it is learnt before anything is read.
+        // Stored in `out`: learning comes before reading.
         *u = rate * (v - decay * *u);
     }
     for (row, k) in state.chunks_exact_mut(v.len().max(1)).zip(k) {
@@ -26,7 +26,7 @@ pub(super) fn scan_step(step: &ScanStep<'_>, state: &mut [f32], out: &mut [f32])
     }
 }
 
-/// See [`SelectiveStep`]. Each channel is by itself, and its sum runs from the first element to the last.
+/// See [`SelectiveStep`]. Channels are independent, and their sums run from the first element to the last.
 pub(super) fn selective_step(step: &SelectiveStep<'_>, state: &mut [f32], out: &mut [f32]) {
     let &SelectiveStep { q, k, v, step, a } = step;
     debug_assert!(state.len() == a.len() && a.len() == k.len() * v.len(), "the shapes do not fit");
@@ -41,7 +41,7 @@ pub(super) fn selective_step(step: &SelectiveStep<'_>, state: &mut [f32], out: &
     }
 }
 
-/// See [`UnlearnStep`]. Each column of the state is by itself, and its sums run from the first row to the last.
+/// See [`UnlearnStep`]. Columns of the state are independent, and their sums run from the first row to the last.
 pub(super) fn unlearn_step(step: &UnlearnStep<'_>, state: &mut [f32], out: &mut [f32]) {
     let &UnlearnStep { q, k, v, decay, known, rate } = step;
     debug_assert!(state.len() == k.len() * v.len() && out.len() == v.len(), "the shapes do not fit");

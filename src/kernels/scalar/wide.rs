@@ -1,14 +1,14 @@
-//! Products with numbers as whole numbers of 16 bits: what [`crate::kernels::wide`] means.
+//! The definition of products with numbers as 16-bit integers ([`crate::kernels::wide`]).
 #![forbid(unsafe_code)]
 
 use half::{bf16, f16};
 
-use super::whole::{squares, to_14_bits};
+use super::int16::{squares, to_14_bits};
 use crate::kernels::wide::{I16Block, Wide, power_of_two, unit, unit_bits};
 use crate::quant::pack::Rows;
 use crate::quant::packed::{COLS, Codes, Group, ROWS, STRIP, wide};
 
-/// The definition. The table of plain Rust has no such products, since those in f32 are as fast.
+/// The definition. The table of plain Rust has no such products, since products in f32 are as fast.
 pub const WIDE: Wide = Wide {
     round,
     f16: wide(|rows, _, out| pack(rows, out, |bytes| f16::from_le_bytes(bytes).to_f32())),
@@ -17,7 +17,7 @@ pub const WIDE: Wide = Wide {
     pair: None,
 };
 
-/// Rounds activations, ties to even. Blocks whose largest number is below 2^-100 are zeros.
+/// Rounds activations, ties to even. Blocks whose largest number is below 2^-100 become zeros.
 pub fn round(x: &[f32], out: &mut [I16Block]) {
     debug_assert_eq!(x.len(), out.len() * I16Block::LEN, "one block per 32 activations");
     for (x, out) in x.as_chunks::<{ I16Block::LEN }>().0.iter().zip(out) {
@@ -41,8 +41,8 @@ fn largest(x: &[f32]) -> f32 {
     x.iter().fold(0.0f32, |largest, x| if x.abs() > largest { x.abs() } else { largest })
 }
 
-/// Packs rows of numbers that `read` reads; see [`crate::quant::packed::Packing::pack`]. A row's 256 columns among which one is
-/// no number or infinite are zeros in units that are none.
+/// Packs rows of numbers that `read` reads; see [`crate::quant::packed::Packing::pack`]. Where one of a row's 256 columns is NaN
+/// or infinite, all are zeros with a NaN unit.
 pub fn pack(rows: &Rows<'_>, out: &mut [u8], read: impl Fn([u8; 2]) -> f32) {
     out.fill(0);
     let n_pieces = rows.row_bytes / (2 * COLS);
@@ -62,7 +62,7 @@ pub fn pack(rows: &Rows<'_>, out: &mut [u8], read: impl Fn([u8; 2]) -> f32) {
     }
 }
 
-/// The unit of a row's numbers in up to eight pieces, and what they are multiplied with to be in it.
+/// The unit of a row's numbers in up to eight pieces, and the factor that brings them into it.
 fn unit_of_weights(x: &[f32]) -> (f32, f32) {
     let inverse = to_14_bits(largest(x));
     let mut most = 0.0f32;
@@ -80,7 +80,7 @@ fn unit_of_weights(x: &[f32]) -> (f32, f32) {
     (unit / inverse, inverse / unit)
 }
 
-/// See [`crate::kernels::PackedProduct`]: sums of blocks are exact, those of eight blocks are added up in units of the weights.
+/// See [`crate::kernels::PackedProduct`]: sums within blocks are exact; those of eight blocks are added in units of the weights.
 fn product(group: &Group<'_>, x: &[I16Block], out: &mut [f32]) {
     out.fill(0.0);
     let (codes, units) = group.bytes.split_at(group.n_pieces * Codes::Wide.bytes());

@@ -18,8 +18,8 @@ const TOGETHER: usize = 16;
 /// A number for each of the blocks.
 type Each = [f32; TOGETHER];
 
-/// See [`crate::kernels::Kernels::quantize_activations`]. What is found of a block waits for many instructions one after the
-/// other, so several blocks take each step before one takes the next.
+/// See [`crate::kernels::Kernels::quantize_activations`]. The steps of one block wait for each other, so several blocks take each
+/// step before one takes the next.
 #[inline(always)]
 pub fn quantize_activations<S: Simd>(simd: S, x: &[f32], out: &mut [Q8Block]) {
     debug_assert_eq!(x.len(), out.len() * Q8Block::LEN, "one block per 32 activations");
@@ -97,7 +97,7 @@ fn load_block<S: Simd>(simd: S, x: &[f32; Q8Block::LEN]) -> ([S::V; MOST], f32) 
     (v, simd.largest(max))
 }
 
-/// `x` times `inverse`, 0 where that is no finite number, and what it is rounded to.
+/// `x` times `inverse`, 0 where that is not finite, and the rounded value.
 #[inline(always)]
 fn round<S: Simd>(simd: S, x: S::V, inverse: S::V) -> (S::V, S::V) {
     let y = simd.mul(x, inverse);
@@ -129,7 +129,7 @@ pub fn narrow_q8_0<S: Simd>(simd: S, x: &[f32], codes: &mut [i8], scales: &mut [
     }
 }
 
-/// `Σ (x · inverse) · q` and `Σ q²` of a block. Sums of whole numbers are exact in any order; that of products adds halves as the
+/// `Σ (x · inverse) · q` and `Σ q²` of a block. Sums of integers are exact in any order; the sum of products adds halves as the
 /// definition does.
 #[inline(always)]
 fn fit<S: Simd>(simd: S, x: &[f32; Q8Block::LEN], inverse: f32) -> (f32, f32) {

@@ -1,5 +1,5 @@
-//! Attention of a tile of queries, page by page: scores of all queries, their softmax, then the sums of values. Both
-//! products keep a few queries times two vectors in registers; where there are more queries, a page is widened first.
+//! Attention of a tile of queries, page by page: scores of all queries, their softmax, then the sums of values. Both products
+//! keep a few queries times two vectors in registers. Where there are more queries, a page is widened first.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
@@ -10,19 +10,19 @@ use super::elementwise::exp;
 use super::next_blocks::NextBlocks;
 use super::parts_of_keys::values_of;
 use super::{Element, Simd, load_some, pairs};
-use crate::kernels::attention::{FEW_QUERIES, MAX_QUERIES, PAGE_LEN, ROOM_LANES, Room, SCALED};
+use crate::kernels::attention::{FEW_QUERIES, MAX_QUERIES, PAGE_LEN, SCALED, SUM_LANES, Scratch};
 use crate::kernels::{AttnState, AttnTile, KvBlock, KvType};
 
 /// Queries whose sums are kept in registers.
 pub(super) const BLOCK: usize = FEW_QUERIES;
 
-/// Does something for each block of `$n` queries: `$i` is its first, and `$m`, a constant, how many they are.
+/// Runs a block for each `$n` queries: `$i` is the first, and `$m`, a constant, how many they are.
 macro_rules! by_blocks {
     ($n:expr, $i:ident, $m:ident => $what:expr) => {{
         let n = $n;
         let mut $i = 0;
         while $i < n {
-            // One by one what is less than a block.
+            // The rest, one by one.
             const { assert!(BLOCK == 6) };
             by_blocks!(n - $i, $m, $what, 1 2 3 4 5);
             $i += BLOCK.min(n - $i);
@@ -43,12 +43,12 @@ macro_rules! by_blocks {
 }
 pub(super) use by_blocks;
 
-/// What the scores of a page become: those of each query, and the factors on what was summed up before.
+/// The weights of a page: those of each query, and the factors on the earlier sums.
 pub(super) struct Weights<'a> {
     /// `[n_queries, PAGE_LEN]`.
     pub rows: &'a mut [f32],
     pub factors: [f32; MAX_QUERIES],
-    /// What the weights are multiples of, where they are whole numbers.
+    /// The units of the weights, where they are integers.
     pub units: [f32; MAX_QUERIES],
 }
 
@@ -61,7 +61,7 @@ pub fn attention<S: Simd>(simd: S, tile: &AttnTile<'_>, positions: Range<usize>,
     if positions.is_empty() {
         return;
     }
-    let AttnState { out, max, sum, room: Room { queries, weights, sums, block } } = state;
+    let AttnState { out, max, sum, scratch: Scratch { queries, weights, sums, block } } = state;
     let mut weights = Weights { rows: weights, factors: [0.0; MAX_QUERIES], units: [0.0; MAX_QUERIES] };
     sums.fill(0.0);
     match tile.k.kv_type {
@@ -74,7 +74,7 @@ pub fn attention<S: Simd>(simd: S, tile: &AttnTile<'_>, positions: Range<usize>,
         // The slots of the page that any query sees.
         let slots = positions.start.max(first) - first..positions.end.min(first + PAGE_LEN) - first;
         let (keys, values) = tile.blocks(page);
-        // Behind the last page nothing is left to be fetched.
+        // After the last page there is nothing to fetch.
         let (next_keys, next_values) = tile.blocks(if page < last_page { page + 1 } else { page });
         match tile.k.kv_type.block(keys, tile.dims.k) {
             KvBlock::F32(k) => all_scores::<S, f32>(simd, tile, queries, (k, &[]), values, &mut weights),
@@ -123,7 +123,7 @@ pub fn attention<S: Simd>(simd: S, tile: &AttnTile<'_>, positions: Range<usize>,
             None => (tile.v.kv_type.block(values, tile.dims.v), &mut **block),
         };
         let rows = weights.rows.as_chunks_mut::<PAGE_LEN>().0.iter_mut().zip(&mut weights.units);
-        let sums = sums.as_chunks_mut::<ROOM_LANES>().0.iter_mut().zip(&weights.factors);
+        let sums = sums.as_chunks_mut::<SUM_LANES>().0.iter_mut().zip(&weights.factors);
         for (i, (((row, unit), max), (sum, factor))) in rows.zip(&**max).zip(sums).enumerate() {
             let total = match values {
                 KvBlock::I16(_, units) => {
@@ -154,12 +154,12 @@ pub fn attention<S: Simd>(simd: S, tile: &AttnTile<'_>, positions: Range<usize>,
             }
         }
     }
-    for (sum, lanes) in sum.iter_mut().zip(sums.chunks_exact(ROOM_LANES)) {
+    for (sum, lanes) in sum.iter_mut().zip(sums.chunks_exact(SUM_LANES)) {
         *sum = simd.sum(simd.load(lanes));
     }
 }
 
-/// `x` as numbers, in `block`. Of codes it is these, without their scales.
+/// `x` as numbers, in `block`; of codes the numbers without their scales.
 #[inline(always)]
 fn widened<'a, S: Simd, E: Element>(simd: S, x: &[E], block: &'a mut [f32]) -> &'a [f32] {
     for (x, out) in x.chunks_exact(S::LANES).zip(block.chunks_exact_mut(S::LANES)) {
@@ -168,7 +168,7 @@ fn widened<'a, S: Simd, E: Element>(simd: S, x: &[E], block: &'a mut [f32]) -> &
     block
 }
 
-/// Lays the queries out as they are read: those of a block side by side, component by component.
+/// Copies the queries into reading order: those of a block side by side, component by component.
 #[inline(always)]
 fn pack_queries(tile: &AttnTile<'_>, queries: &mut [f32]) {
     let (n, dim) = (tile.n_queries(), tile.dims.k);
@@ -195,19 +195,19 @@ fn all_scores<S: Simd, E: Element>(
     by_blocks!(tile.n_queries(), i, M => scores::<S, E, M>(simd, &queries[i * dim..], i, keys, values, rows));
 }
 
-/// What a page adds its values with.
+/// A page and its values.
 struct Page<'a> {
     /// Its first position.
     first: usize,
     /// The slots that any query sees.
     slots: Range<usize>,
-    /// Whether every query sees all of these.
+    /// Whether every query sees all of these slots.
     all_see_all: bool,
-    /// The next page's keys, to be fetched.
+    /// The next page's keys, to fetch.
     next_keys: &'a [u8],
 }
 
-/// The sums of a page's values, added to all queries'.
+/// Adds the weighted values of a page to all queries' sums.
 #[inline(always)]
 fn add_all_values<S: Simd, E: Element>(
     simd: S,
@@ -219,7 +219,7 @@ fn add_all_values<S: Simd, E: Element>(
 ) {
     let (n, dim) = (tile.n_queries(), tile.dims.v);
     let Page { first, slots, all_see_all, next_keys } = page;
-    // A weight of 0 hides a value unless that is infinite or NaN.
+    // A weight of 0 hides a value unless it is infinite or NaN.
     if all_see_all || all_finite(simd, dim, values, slots.clone()) {
         by_blocks!(n, i, M => {
             add_values::<S, E, M>(simd, dim, values, next_keys, slots.clone(), (i, weights), out)
@@ -235,7 +235,7 @@ fn add_all_values<S: Simd, E: Element>(
     }
 }
 
-/// Whether a page's values in `slots` are numbers.
+/// Whether a page's values in `slots` are finite.
 #[inline(always)]
 fn all_finite<S: Simd, E: Element>(
     simd: S,
@@ -250,8 +250,8 @@ fn all_finite<S: Simd, E: Element>(
     finite
 }
 
-/// `weights[m] = q[m] · k` for queries `i..i + M` and all tokens of a page, whose values are fetched meanwhile.
-/// Codes that share a scale are added up first.
+/// `weights[m] = q[m] · k` for queries `i..i + M` and all tokens of a page, whose values are fetched meanwhile. Codes that share
+/// a scale are summed first.
 #[inline(always)]
 fn scores<S: Simd, E: Element, const M: usize>(
     simd: S,
@@ -323,7 +323,7 @@ pub(super) fn seen_or<S: Simd>(simd: S, slot: usize, (from, to): (S::V, S::V), x
     simd.select_less(slots, from, other, simd.select_less(slots, to, x, other))
 }
 
-/// Turns the products of query `i` with the keys of a page, whose first position is `first`, into scores; returns the larger of
+/// Makes scores of the products of query `i` with the keys of a page, whose first position is `first`; returns the larger of
 /// `max` and the largest score that the query sees.
 #[inline(always)]
 fn scale_scores<S: Simd>(
@@ -358,8 +358,7 @@ fn scale_scores<S: Simd>(
     simd.largest(largest)
 }
 
-/// Turns `factors`, which are the largest scores so far, into the factors on what was summed up before, given the
-/// largest scores now.
+/// Makes factors on the earlier sums of `factors`, which are the largest scores so far, given the largest scores now.
 #[inline(always)]
 fn bring_factors<S: Simd>(simd: S, factors: &mut [f32; MAX_QUERIES], max: &[f32]) {
     for (factors, max) in factors.chunks_mut(S::LANES).zip(max.chunks(S::LANES)) {
@@ -369,8 +368,8 @@ fn bring_factors<S: Simd>(simd: S, factors: &mut [f32; MAX_QUERIES], max: &[f32]
     }
 }
 
-/// Turns one query's scores into weights, 0 for what it does not see; returns their sums lane by lane. Not done together with
-/// [`scale_scores`]: the exponentials of one query would wait for its largest score.
+/// Makes weights of one query's scores, 0 for positions that it does not see; returns their sums lane by lane. It is separate
+/// from [`scale_scores`], where the exponentials of one query would wait for its largest score.
 #[inline(always)]
 fn weigh<S: Simd>(simd: S, seen: Range<usize>, row: &mut [f32; PAGE_LEN], max: f32) -> S::V {
     let all = seen.start == 0 && seen.end >= PAGE_LEN;
@@ -388,8 +387,8 @@ fn weigh<S: Simd>(simd: S, seen: Range<usize>, row: &mut [f32; PAGE_LEN], max: f
     total
 }
 
-/// `out[m] = factor[m] * out[m] + Σ weight[m] * v` for queries `i..i + M` over `slots` of a page, while the next page's
-/// keys are fetched. A value's scale goes into its weight.
+/// `out[m] = factor[m] * out[m] + Σ weight[m] * v` for queries `i..i + M` over `slots` of a page, while the next page's keys are
+/// fetched. A value's scale is multiplied into its weight.
 #[inline(always)]
 fn add_values<S: Simd, E: Element, const M: usize>(
     simd: S,
@@ -446,7 +445,7 @@ fn add_values<S: Simd, E: Element, const M: usize>(
         }
         first += 2 * S::LANES;
     }
-    // Heads with scales have no such rest.
+    // Heads with scales leave no remainder here.
     while first < dim {
         let n = S::LANES.min(dim - first);
         for m in 0..M {

@@ -5,7 +5,7 @@ use half::{bf16, f16};
 
 use super::{Element, Simd};
 
-/// Bytes between what a single vector is multiplied with and what is fetched from memory meanwhile.
+/// Bytes between the current weights of a single vector's product and those that are fetched meanwhile.
 const AHEAD: usize = 4096;
 
 /// See [`crate::kernels::Kernels::dot_f32`].

@@ -4,7 +4,7 @@
 use super::Simd;
 use crate::kernels::{RopeStyle, SWIGLU_ALPHA, SWIGLU_LIMIT};
 
-/// `e^x` within two units in the last place: `x` is cut into a whole number of `ln 2` and a rest of at most half of
+/// `e^x` within two units in the last place: `x` is cut into an integer multiple of `ln 2` and a rest of at most half of
 /// it, for which the first eight terms of the series are enough. Infinities, NaN and results beyond the range of numbers
 /// come out as they should.
 #[inline(always)]
@@ -59,7 +59,7 @@ fn gelu_erf_of<S: Simd>(simd: S, x: S::V) -> S::V {
         0.141_015_23,
     ];
     let one = simd.splat(1.0);
-    // What is left of larger numbers is 0; infinite ones would leave NaN.
+    // The rest of larger numbers is 0; infinite ones would give NaN.
     let magnitude = simd.min(simd.splat(20.0), simd.abs(x));
     let z = simd.mul(magnitude, simd.splat(std::f32::consts::FRAC_1_SQRT_2));
     let t = simd.div(one, simd.mul_add(simd.splat(0.5), z, one));
@@ -72,8 +72,8 @@ fn gelu_erf_of<S: Simd>(simd: S, x: S::V) -> S::V {
     simd.neg_mul_add(magnitude, tail, simd.max(simd.splat(0.0), x))
 }
 
-/// `x[i] = f(x[i])`, or `f(x[i]) * up[i]`, as a kernel. Not a function of `f`: what is called through `Fn` may be
-/// compiled without the instructions of its caller.
+/// `x[i] = f(x[i])`, or `f(x[i]) * up[i]`, as a kernel. It is a macro and not a function of `f`: a function called through `Fn`
+/// may be compiled without the instructions of its caller.
 macro_rules! elementwise {
     ($name:ident, $of:ident) => {
         #[doc = concat!("See [`crate::kernels::Kernels::", stringify!($name), "`].")]
@@ -130,7 +130,7 @@ pub fn swiglu_clamped_mul<S: Simd>(simd: S, gate: &mut [f32], up: &[f32]) {
     }
 }
 
-/// See [`crate::kernels::Kernels::rope`]; neighbouring pairs are turned one after another.
+/// See [`crate::kernels::Kernels::rope`]; neighbouring pairs are rotated one after another.
 #[inline(always)]
 pub fn rope<S: Simd>(simd: S, x: &mut [f32], cos: &[f32], sin: &[f32], style: RopeStyle) {
     let n = cos.len().min(x.len() / 2).min(sin.len());

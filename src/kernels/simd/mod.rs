@@ -1,8 +1,8 @@
-//! Kernels written once for every vector instruction set: [`Simd`] is what they need of one.
+//! Kernels written once for every vector instruction set: [`Simd`] has the operations that they need.
 //!
-//! A value of a type that implements [`Simd`] is proof that the machine has the instructions, so its methods are safe.
-//! Everything here is `#[inline(always)]`: an instruction set's table holds functions that are compiled with its
-//! instructions and call these, and nothing of them remains as a function of its own.
+//! A value of a type that implements [`Simd`] is proof that the machine has the instructions, so its methods are safe. Everything
+//! here is `#[inline(always)]`: an instruction set's table holds functions that are compiled with its instructions and call
+//! these, and none of these remains as a function of its own.
 //!
 //! Nothing here is called through `Fn` or a method that is not `#[inline(always)]`: such a call would be compiled without the instructions.
 //! A function with more vectors than registers, and no array of them, begins with `frame::align_frame`, since LLVM may otherwise keep
@@ -13,13 +13,13 @@ pub mod activation;
 pub mod attention;
 pub mod dots;
 pub mod elementwise;
+pub mod int16;
 mod next_blocks;
 pub mod norm;
 pub mod numbers;
 mod pairs;
 mod parts_of_keys;
 pub mod scan;
-pub mod whole;
 #[cfg(target_arch = "x86_64")]
 pub mod wide;
 
@@ -30,19 +30,19 @@ pub const MAX_LANES: usize = 16;
 /// Bytes that memory delivers together.
 const LINE: usize = 64;
 
-/// Vectors of f32. Slices that are loaded from or stored to have at least [`Simd::LANES`] elements, or the call panics.
+/// Vectors of f32. Slices to load or store have at least [`Simd::LANES`] elements, or the call panics.
 pub trait Simd: Copy {
     /// A vector.
     type V: Copy;
-    /// A vector of 32-bit whole numbers, or of twice as many 16-bit ones.
+    /// A vector of 32-bit integers, or of twice as many 16-bit ones.
     type I: Copy;
     /// Elements in a vector: 8 or 16.
     const LANES: usize;
 
-    /// Fetches the line of memory that begins `bytes` behind the beginning of `x`, in `x` or not, before it is needed, where the
-    /// machine can.
+    /// Prefetches the cache line that begins `bytes` after the beginning of `x`, inside `x` or not, where the machine can.
     fn prefetch_soon<T>(self, x: &[T], bytes: usize);
-    /// As [`Simd::prefetch_soon`], long before it is needed: not into the first cache, which is too small for all that is under way.
+    /// As [`Simd::prefetch_soon`], long before the use: not into the first-level cache, which is too small for all lines under
+    /// way.
     fn prefetch_line<T>(self, x: &[T], bytes: usize);
     /// `x` in every lane.
     fn splat(self, x: f32) -> Self::V;
@@ -58,7 +58,7 @@ pub trait Simd: Copy {
     fn store(self, v: Self::V, out: &mut [f32]);
     /// Writes the first elements of `out`, rounded to the nearest, ties to even.
     fn store_f16(self, v: Self::V, out: &mut [f16]);
-    /// Writes whole numbers in -128..=127 to the first elements of `out`.
+    /// Writes integers in -128..=127 to the first elements of `out`.
     fn store_i8(self, v: Self::V, out: &mut [i8]);
     /// Writes the first elements of `out`, numbers of 16 bits, rounded to the nearest, ties to even.
     fn store_i16(self, v: Self::V, out: &mut [i16]);
@@ -74,7 +74,7 @@ pub trait Simd: Copy {
     fn pairs(self, a: Self::V, b: Self::V) -> Self::I;
     /// Writes the first elements of `out`, twice as many as there are lanes.
     fn store_pairs(self, x: Self::I, out: &mut [i16]);
-    /// 32-bit whole numbers, rounded.
+    /// 32-bit integers, rounded.
     fn numbers(self, x: Self::I) -> Self::V;
     /// `a + b`.
     fn add(self, a: Self::V, b: Self::V) -> Self::V;
@@ -98,9 +98,9 @@ pub trait Simd: Copy {
     fn copysign(self, a: Self::V, b: Self::V) -> Self::V;
     /// Without its fraction.
     fn trunc(self, a: Self::V) -> Self::V;
-    /// To the nearest whole number.
+    /// To the nearest integer.
     fn round(self, a: Self::V) -> Self::V;
-    /// `a * 2^n` for whole `n` in -160..=130; with a NaN in `n` or `a`, NaN or anything.
+    /// `a * 2^n` for integers `n` in -160..=130; with a NaN in `n` or `a`, NaN or anything.
     fn scale(self, a: Self::V, n: Self::V) -> Self::V;
     /// `x` where `a < b`, otherwise (NaNs too) `y`.
     fn select_less(self, a: Self::V, b: Self::V, x: Self::V, y: Self::V) -> Self::V;
@@ -212,8 +212,8 @@ pub fn load_some<S: Simd, E: Element>(simd: S, x: &[E]) -> S::V {
     E::load(simd, &buffer)
 }
 
-/// The kernels of an instruction set that are made of [`Simd`]: functions for its table, compiled with its features.
-/// `$simd` is an expression that makes its [`Simd`] inside an `unsafe` block.
+/// The kernels of an instruction set over [`Simd`]: functions for its table, compiled with its features. `$simd` is an expression
+/// that makes its [`Simd`] inside an `unsafe` block.
 macro_rules! simd_kernels {
     ($features:literal, $simd:expr, { $($name:ident($($arg:ident: $type:ty),*) $(-> $out:ty)? = $path:path;)* }) => {
         $(

@@ -1,5 +1,5 @@
-//! What attention has fetched from memory while it multiplies. What lies in order machines fetch by themselves, but they stop where a
-//! page of memory ends, which is where many a block does.
+//! Prefetching of attention. Processors prefetch contiguous memory by themselves, but they stop at the end of a memory page,
+//! where many blocks end.
 #![forbid(unsafe_code)]
 
 use super::{LINE, Simd};
@@ -8,12 +8,13 @@ use crate::kernels::attention::PAGE_LEN;
 /// Bytes of a block's units.
 const UNITS_BYTES: usize = PAGE_LEN * size_of::<f32>();
 
-/// Blocks of whole numbers.
+/// Blocks of integers.
 #[derive(Clone, Copy)]
 pub struct NextBlocks<'a> {
-    /// The one that is multiplied next.
+    /// The block that is multiplied next.
     pub next: &'a [u8],
-    /// The one after it: from memory it takes longer than one block is multiplied. It does not come into the first cache yet.
+    /// The block after it: memory takes longer to deliver it than one block takes to multiply. It goes into the second-level
+    /// cache first.
     pub then: &'a [u8],
 }
 
@@ -28,7 +29,7 @@ impl NextBlocks<'_> {
         }
     }
 
-    /// Fetches as much of their codes as two vectors of pairs are, `step` times as much behind the beginning.
+    /// Fetches as many of their codes as two vectors of pairs have, `step` times as far from the beginning.
     #[inline(always)]
     pub fn fetch_step<S: Simd>(self, simd: S, step: usize) {
         let bytes = 2 * S::LANES * size_of::<[i16; 2]>();

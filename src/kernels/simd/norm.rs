@@ -4,7 +4,7 @@
 use super::Simd;
 use crate::kernels::scalar;
 
-/// Elements whose sum is kept in f32 lanes; the sums of such parts are added in f64, so that long rows lose no digits.
+/// Elements whose sum is in f32 lanes; the sums of these chunks are added in f64, so that long rows lose no digits.
 const PART: usize = 256;
 
 /// `Σ x[i]`, or `Σ x[i]²`.
@@ -32,7 +32,7 @@ pub fn rms_norm<S: Simd>(simd: S, x: &[f32], weight: &[f32], eps: f32, out: &mut
     let n = x.len().min(weight.len()).min(out.len());
     let sum = sum_of::<S, true>(simd, x);
     if sum.is_infinite() {
-        // The squares of numbers beyond 1e19 are none that f32 has: the definition adds them up in f64.
+        // The squares of numbers beyond 1e19 overflow f32: the definition adds them in f64.
         return scalar::norm::rms_norm(x, weight, eps, out);
     }
     let mean_square = sum / x.len() as f64;

@@ -1,5 +1,5 @@
-//! Products with packed rows of numbers: a column of sixteen rows fills vector registers, and each lane adds
-//! up its row from the first column to the last.
+//! Products with packed rows of numbers: a column of sixteen rows fills vector registers, and each lane adds up its row from the
+//! first column to the last.
 #![forbid(unsafe_code)]
 
 use bytemuck::Pod;
@@ -9,9 +9,10 @@ use crate::quant::packed::ROWS;
 
 /// Most vector registers that a column fills.
 const PARTS: usize = 2;
-/// Groups that one vector is multiplied with at a time, twice as many with 16 lanes: sums of one group alone would wait for each other.
+/// Groups that one vector is multiplied with at a time, twice as many with 16 lanes: additions to one group alone would wait for
+/// each other.
 const GROUPS: usize = 4;
-/// Columns between what a single vector is multiplied with and what is fetched from memory meanwhile.
+/// Columns between the current ones of a single vector's product and those that are fetched meanwhile.
 const AHEAD: usize = 128;
 
 /// The sums of a group's rows.
@@ -33,7 +34,7 @@ pub fn numbers<S: Simd, E: Element + Pod>(simd: S, groups: &[u8], x: &[f32], n_c
     }
     let n = x.len() / n_cols;
     let (mut columns, mut out) = (columns, out);
-    // Levels with 16 lanes have 32 registers: room for the sums of two groups.
+    // Levels with 16 lanes have 32 registers: enough for the sums of two groups.
     while S::LANES == 16 && columns.len() >= 2 * n_cols && out.len() >= 2 * n * ROWS {
         let (these, rest) = columns.split_at(2 * n_cols);
         let (low, high) = out.split_at_mut(n * ROWS);
@@ -133,7 +134,8 @@ fn tile<S: Simd, E: Element, const T: usize, const G: usize>(
         for g in 0..G {
             let column = &groups[g][c];
             if T == 1 && c.is_multiple_of(2) {
-                // Behind the last column of a group lies the next one, but what is read next is the first of the next `G`.
+                // The next group follows the last column of a group, but the next read is the first column of the next `G`
+                // groups.
                 let ahead = if c + AHEAD < n_cols { AHEAD } else { AHEAD + (G - 1) * n_cols };
                 simd.prefetch_line(column, ahead * size_of::<[E; ROWS]>());
             }

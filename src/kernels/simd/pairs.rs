@@ -1,6 +1,6 @@
-//! The products of attention with keys and values in whole numbers ([`KvBlock::I16`](crate::kernels::KvBlock::I16)), whose pairs
-//! are multiplied and added up in one go. Queries, and the weights of a page's values, are rounded as keys and values are. Sums
-//! are exact: they fit 32 bits as [`crate::kernels::scalar::whole`] says, those of values because weights are small (see [`ALL`]).
+//! Attention with keys and values as integers ([`KvBlock::I16`](crate::kernels::KvBlock::I16)), whose pairs one instruction
+//! multiplies and adds. Queries, and the weights of a page's values, are rounded as keys and values are. Sums are exact: they fit
+//! 32 bits by [`crate::kernels::scalar::int16`], those of values because weights are small (see [`ALL`]).
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
@@ -8,25 +8,25 @@ use std::ops::Range;
 use super::Simd;
 use super::attention::{BLOCK, Weights, by_blocks, seen_or};
 use super::elementwise::exp;
+use super::int16::{narrow_i16, unit_of_query};
 use super::next_blocks::NextBlocks;
-use super::whole::{narrow_i16, unit_of_query};
 use crate::kernels::AttnTile;
 use crate::kernels::attention::{HALF, I16_PIECE, MAX_QUERIES, PAGE_LEN};
 
-/// What the weights of a page, times their values' units, add up to as whole numbers, but for rounding: none has more than 16 bits,
-/// and all together, times 2^15, are less than 2^31.
+/// The sum of a page's weights, times their values' units, as integers, except for rounding: none exceeds 16 bits, and their sum,
+/// times 2^15, is less than 2^31.
 const ALL: f32 = 32_000.0;
-/// If they are together less than this they are rounded more coarsely.
+/// Weights with a smaller sum are rounded more coarsely.
 const LEAST: f32 = 1e-33;
 
-/// A block of queries as [`pack_queries`] leaves them: pairs of components, `[dim / 2][m]`, then the units, `[m]`.
+/// A block of queries in the layout of [`pack_queries`]: pairs of components, `[dim / 2][m]`, then the units, `[m]`.
 #[inline(always)]
 fn unpack(queries: &[f32], dim: usize, m: usize) -> (&[[i16; 2]], &[f32]) {
     let (pairs, rest) = queries.split_at(dim / 2 * m);
     (bytemuck::cast_slice(pairs), &rest[..m])
 }
 
-/// Rounds the queries and lays them out as they are read.
+/// Rounds the queries and copies them into reading order.
 #[inline(always)]
 pub fn pack_queries<S: Simd>(simd: S, tile: &AttnTile<'_>, queries: &mut [f32]) {
     let (n, dim) = (tile.n_queries(), tile.dims.k);
@@ -48,7 +48,7 @@ pub fn pack_queries<S: Simd>(simd: S, tile: &AttnTile<'_>, queries: &mut [f32]) 
     }
 }
 
-/// The products of all queries with the keys of a page, fetching `blocks`.
+/// Multiplies all queries with the keys of a page, and fetches `blocks`.
 #[inline(always)]
 pub fn all_scores<S: Simd>(
     simd: S,
@@ -105,8 +105,8 @@ fn scores<S: Simd, const M: usize>(
     }
 }
 
-/// Turns one query's scores into weights times the values' units, 0 for what it does not see. Returns the sums of the weights lane by
-/// lane, and what they are together times the units, NaN if a value that is seen has none.
+/// Makes weights times the values' units of one query's scores, 0 for positions that it does not see. Returns the sums of the
+/// weights lane by lane, and the sum of the weights times the units, NaN if a value that is seen has a NaN unit.
 #[inline(always)]
 pub fn weigh<S: Simd>(
     simd: S,
@@ -133,8 +133,8 @@ pub fn weigh<S: Simd>(
     (total, simd.sum(sum))
 }
 
-/// Rounds what [`weigh`] left of `n` queries, in pairs as values are, into the first halves of the rows; what they are together becomes
-/// what the rounded ones are multiples of. A step of its own: a query's weights would wait for their sum.
+/// Rounds the weights that [`weigh`] gave for `n` queries, in pairs as values are, into the first halves of the rows; their sums
+/// become the units of the rounded ones. It is a separate step, where the weights of one query would wait for their sum.
 #[inline(always)]
 pub fn round_weights<S: Simd>(simd: S, n: usize, weights: &mut Weights<'_>) {
     let mut factors = [0.0; MAX_QUERIES];
@@ -147,7 +147,7 @@ pub fn round_weights<S: Simd>(simd: S, n: usize, weights: &mut Weights<'_>) {
         let sum = simd.load(sums);
         let all = simd.max(sum, simd.splat(LEAST));
         simd.store(simd.div(simd.splat(ALL), all), factors);
-        // No number stays none.
+        // NaN stays NaN.
         let none = simd.mul(sum, simd.splat(0.0));
         simd.store(simd.mul_add(all, simd.splat(1.0 / ALL), none), sums);
     }
@@ -162,7 +162,7 @@ pub fn round_weights<S: Simd>(simd: S, n: usize, weights: &mut Weights<'_>) {
     }
 }
 
-/// The sums of a page's values, added to all queries', fetching `blocks`. `slots` are those that any query sees.
+/// Adds the weighted values of a page to all queries' sums, and fetches `blocks`. `slots` are those that any query sees.
 #[inline(always)]
 pub fn add_all_values<S: Simd>(
     simd: S,
@@ -173,7 +173,7 @@ pub fn add_all_values<S: Simd>(
     out: &mut [f32],
 ) {
     let dim = tile.dims.v;
-    // Of which there are both, or one half.
+    // The pairs with both tokens, or with one.
     let Range { start, end } = slots;
     let pairs = match (start < HALF, end > HALF) {
         (true, true) => 0..HALF,
@@ -186,8 +186,8 @@ pub fn add_all_values<S: Simd>(
     });
 }
 
-/// `out[m] = factor[m] * out[m] + Σ weight[m] * v` for queries `i..i + M` over some pairs of tokens of a page, fetching
-/// `blocks`.
+/// `out[m] = factor[m] * out[m] + Σ weight[m] * v` for queries `i..i + M` over some pairs of tokens of a page, while `blocks` are
+/// fetched.
 #[inline(always)]
 fn add_values<S: Simd, const M: usize>(
     simd: S,

@@ -1,4 +1,4 @@
-//! Values that are parts of their keys ([`HeadDims::v_at`](crate::kernels::HeadDims::v_at)): a page's, laid out as values are.
+//! Values that are parts of their keys ([`HeadDims::v_at`](crate::kernels::HeadDims::v_at)): copied into the layout of values.
 #![forbid(unsafe_code)]
 
 use half::f16;
@@ -7,10 +7,10 @@ use super::{Element, Simd};
 use crate::kernels::attention::{HALF, PAGE_LEN, SCALED};
 use crate::kernels::{HeadDims, KvBlock};
 
-/// Components that are laid out at a time.
+/// Components that are copied at a time.
 const COLUMNS: usize = 4;
 
-/// The values that lie in `keys`, in `block`, as numbers or as whole numbers with the keys' units.
+/// The values in `keys`, copied to `block`, as numbers or as integers with the keys' units.
 #[inline(always)]
 pub fn values_of<'a, S: Simd>(
     simd: S,

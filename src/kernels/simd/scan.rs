@@ -8,7 +8,7 @@ use crate::kernels::{ScanStep, SelectiveStep, UnlearnStep};
 /// Vectors of columns that go through the state together.
 const MANY: usize = 4;
 
-/// See [`ScanStep`]. Some columns at a time go through all rows twice: for what the state knows, and to learn and be read.
+/// See [`ScanStep`]. Some columns at a time go through all rows twice: first for what the state has, then to learn and be read.
 #[inline(always)]
 pub fn scan_step<S: Simd>(simd: S, step: &ScanStep<'_>, state: &mut [f32], out: &mut [f32]) {
     let (n_k, n_v) = (step.k.len().min(step.q.len()), step.v.len().min(out.len()));
@@ -70,7 +70,7 @@ fn columns<S: Simd, const N: usize>(
     }
 }
 
-/// See [`SelectiveStep`]. A vector has elements of one channel's state, and the sum of its lanes comes last.
+/// See [`SelectiveStep`]. A vector has elements of one channel's state; its lanes are summed last.
 #[inline(always)]
 pub fn selective_step<S: Simd>(simd: S, step: &SelectiveStep<'_>, state: &mut [f32], out: &mut [f32]) {
     let &SelectiveStep { q, k, v, step, a } = step;
@@ -94,7 +94,8 @@ pub fn selective_step<S: Simd>(simd: S, step: &SelectiveStep<'_>, state: &mut [f
     }
 }
 
-/// See [`UnlearnStep`]. Some columns at a time go through all rows twice: for what the state knows, and to learn and be read.
+/// See [`UnlearnStep`]. Some columns at a time go through all rows twice: first for what the state has, then to learn and be
+/// read.
 #[inline(always)]
 pub fn unlearn_step<S: Simd>(simd: S, step: &UnlearnStep<'_>, state: &mut [f32], out: &mut [f32]) {
     let (n_k, n_v) = (step.k.len(), step.v.len().min(out.len()));

@@ -1,10 +1,10 @@
-//! Products with numbers as whole numbers of 16 bits, with the same bits as [the definition](crate::kernels::scalar::wide).
+//! Products with numbers as 16-bit integers, with the same bits as [the definition](crate::kernels::scalar::wide).
 #![forbid(unsafe_code)]
 
 use bytemuck::Pod;
 
 use super::{Element, Simd};
-use crate::kernels::scalar::whole::to_14_bits;
+use crate::kernels::scalar::int16::to_14_bits;
 use crate::kernels::wide::{I16Block, power_of_two, unit, unit_bits};
 use crate::kernels::{halves, scalar};
 use crate::quant::pack::{Rows, Transpose};
@@ -15,9 +15,9 @@ const MOST: usize = 2;
 /// Numbers in half a block.
 const HALF: usize = 16;
 
-/// What packing needs beyond [`Simd`].
+/// The operations of packing beyond [`Simd`].
 pub trait LargestSum: Simd {
-    /// The largest of the sums of eight vectors, each as [`Simd::sum`] adds up; NaN if one of them is or is infinite.
+    /// The largest of the sums of eight vectors, each as [`Simd::sum`] adds up; NaN if one of them is NaN or infinite.
     fn largest_sum(self, vs: [Self::V; STRIP]) -> f32;
 }
 
@@ -57,7 +57,7 @@ pub fn pack<S: LargestSum, E: Element + Pod>(simd: S, rows: &Rows<'_>, transpose
     for (s, codes) in codes.chunks_mut(STRIP * Codes::Wide.bytes()).enumerate() {
         let (start, len) = (s * STRIP * COLS, codes.len() / (2 * ROWS));
         let strip = |r: usize| &numbers[r * row_len + start..][..len];
-        // One step for all rows after another: the steps of one wait for each other.
+        // All rows take one step before the next: the steps of one row wait for each other.
         let mut largests = [0.0; ROWS];
         for (r, all) in largests.iter_mut().enumerate().take(n_rows) {
             *all = largest(simd, strip(r));
@@ -85,8 +85,8 @@ pub fn pack<S: LargestSum, E: Element + Pod>(simd: S, rows: &Rows<'_>, transpose
     }
 }
 
-/// The unit of a row's numbers in up to eight pieces, and what they are multiplied with to be in it, from their largest magnitude
-/// and, times `inverse`, the largest sum of a piece's squares.
+/// The unit of a row's numbers in up to eight pieces, and the factor that brings them into it: from their largest magnitude and,
+/// times `inverse`, the largest sum of a piece's squares.
 #[inline(always)]
 fn unit_of_weights(largest: f32, inverse: f32, squares: f32) -> (f32, f32) {
     if squares.is_nan() {
@@ -95,7 +95,7 @@ fn unit_of_weights(largest: f32, inverse: f32, squares: f32) -> (f32, f32) {
     if inverse == 0.0 {
         return (0.0, 0.0);
     }
-    // No piece has a larger unit than the largest number and the largest sum have: no step of `unit` turns an order around.
+    // The largest number and the largest sum give the largest unit of any piece: no step of `unit` reverses an order.
     let unit = power_of_two(unit(largest * inverse, squares));
     (unit / inverse, inverse / unit)
 }

@@ -4,7 +4,7 @@ use crate::kernels::attention::{CHUNK_LEN, Growth, HALF, KvLayout, PAGE_LEN};
 const KV_HEADS: usize = 3;
 const PAGES: usize = 40;
 
-/// A store of `PAGES` pages of one layer's keys or values, which have exactly the values that are listed beside it.
+/// A store of `PAGES` pages of one layer's keys or values, with exactly the values listed beside it.
 struct Store {
     kv_type: KvType,
     /// Its memory.
@@ -233,7 +233,7 @@ fn tiles_agree_with_the_formula() {
 }
 
 fn check_shapes(kernels: &Kernels, q: &[f32], pages: &[u32], (k, v): (&Store, &Store), dim: usize) {
-    // What is multiplied with whole numbers is rounded to such.
+    // Operands of integer products are rounded to integers.
     let rounded = kernels.isa != Isa::Scalar && [k, v].iter().any(|store| store.kv_type == KvType::I16);
     let shapes = [(1, 1, 0), (3, 1, 31), (3, 5, 30), (4, 1, 1000), (1, 48, 20), (8, 7, CHUNK_LEN - 3)];
     for (group, n_tokens, position) in shapes {
@@ -250,7 +250,7 @@ fn check_shapes(kernels: &Kernels, q: &[f32], pages: &[u32], (k, v): (&Store, &S
             let stores = (k.store(), v.store());
             let tile =
                 AttnTile { window, chunked, softcap, causal, scale, growth, ..tile(q, pages, stores, shape) };
-            // Other entries of the table may be of no page.
+            // Other entries of the table may be invalid.
             let seen = tile.seen().start / PAGE_LEN..tile.seen().end.div_ceil(PAGE_LEN);
             let mut own = vec![u32::MAX; pages.len()];
             own[seen.clone()].copy_from_slice(&pages[seen]);
@@ -322,7 +322,7 @@ fn a_query_has_the_same_bits_in_every_tile() {
     }
 }
 
-/// What a query does not see has no part in its sum, though it is infinite, whatever side of the window it lies on.
+/// A position that a query does not see has no part in its sum, even if it is infinite, on either side of the window.
 #[test]
 fn infinite_values_beyond_a_window_are_hidden() {
     let dim = 32;
@@ -357,9 +357,9 @@ fn infinite_values_beyond_a_window_are_hidden() {
     }
 }
 
-/// A key or a value that is no number, among whole numbers, has no part in what queries before it see.
+/// A key or a value that is NaN has no part in what earlier queries see, with integers too.
 #[test]
-fn what_has_no_unit_is_seen_by_those_behind_it_only() {
+fn keys_without_a_unit_are_seen_by_later_queries_only() {
     let (dim, pages) = (48, [0, 1]);
     let q = noise(40 * dim, 3);
     for (kernels, of_keys) in tables().flat_map(|t| [true, false].map(|of_keys| (t, of_keys))) {

@@ -151,18 +151,18 @@ fn rotations() {
                 (0..pairs).map(|i| 17.0 * 10000f64.powf(-(i as f64) / pairs as f64)).collect();
             let cos: Vec<f32> = angles.iter().map(|a| a.cos() as f32).collect();
             let sin: Vec<f32> = angles.iter().map(|a| a.sin() as f32).collect();
-            let mut turned = x.clone();
-            (kernels.rope)(&mut turned, &cos, &sin, style);
+            let mut rotated = x.clone();
+            (kernels.rope)(&mut rotated, &cos, &sin, style);
             for (i, angle) in angles.iter().enumerate() {
                 let (a, b) = match style {
                     RopeStyle::Interleaved => (2 * i, 2 * i + 1),
                     RopeStyle::Halved => (i, i + pairs),
                 };
                 let (xa, xb) = (f64::from(x[a]), f64::from(x[b]));
-                assert_close(turned[a], xa * angle.cos() - xb * angle.sin(), 3e-7, "rope");
-                assert_close(turned[b], xa * angle.sin() + xb * angle.cos(), 3e-7, "rope");
+                assert_close(rotated[a], xa * angle.cos() - xb * angle.sin(), 3e-7, "rope");
+                assert_close(rotated[b], xa * angle.sin() + xb * angle.cos(), 3e-7, "rope");
             }
-            assert_eq!(turned[2 * pairs..], x[2 * pairs..]);
+            assert_eq!(rotated[2 * pairs..], x[2 * pairs..]);
         }
     }
 }

@@ -365,7 +365,7 @@ fn words_of_rows_come_to_lie_side_by_side() {
     }
 }
 
-/// No format falls behind on a level that has vectors.
+/// Every format has integer products on each level that has vectors.
 #[test]
 fn every_format_of_codes_has_integer_products_on_every_level() {
     use Format::*;

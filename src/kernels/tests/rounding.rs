@@ -1,4 +1,4 @@
-//! How numbers are rounded that go into the KV cache.
+//! How numbers of the KV cache are rounded.
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn rounding_to_bytes_is_that_of_the_format() {
     }
 }
 
-/// The unit and the whole numbers of `x`.
+/// The unit and the integers of `x`.
 fn whole(kernels: &Kernels, x: &[f32]) -> (f32, Vec<i16>) {
     let (unit, mut codes) = ((kernels.unit_i16)(x), vec![7; x.len()]);
     (kernels.narrow_i16)(x, unit, &mut codes);
@@ -51,7 +51,7 @@ fn whole_numbers_are_near_fit_and_stay_what_they_are() {
             let far = exact.iter().zip(&x).find(|(a, b)| (*a - *b).abs() > unit / 2.0);
             assert!(far.is_none(), "{what}: {far:?} in units of {unit:e}");
             assert!(squares(&codes) < 1 << 31, "{what}: {}", squares(&codes));
-            // No coarser than need be.
+            // No coarser than needed.
             let finer = |&code: &i16| code.unsigned_abs() > 16_383;
             assert!(
                 codes.iter().any(finer) || squares(&codes) * 4 > (1 << 31) / 1001 * 1000,

@@ -1,4 +1,4 @@
-//! Products with numbers as whole numbers of 16 bits.
+//! Products with numbers as 16-bit integers.
 
 use super::*;
 use crate::kernels::scalar::wide::WIDE;

@@ -10,18 +10,18 @@ mod wide;
 use std::arch::x86_64::{__cpuid, __cpuid_count, _mm_prefetch};
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-/// Fetches the line of memory at `address`, if there is memory, into the cache that `HINT` says.
+/// Prefetches the cache line at `address`, if there is memory, into the cache of `HINT`.
 #[inline(always)]
 fn fetch_line<const HINT: i32>(address: *const i8) {
     // SAFETY: every x86-64 has the instruction, and it accesses no memory.
     unsafe { _mm_prefetch::<HINT>(address) };
 }
 
-/// Whether the first cache holds what is under way between memory and a single vector's products
-/// ([`avx2::group::Parts::prefetch`]) beside what these need: 48 KB do, in processors of AMD. What is best for others was not
-/// measured, so they are as those with 32 KB.
+/// Whether the first-level cache holds the lines under way between memory and a single vector's products
+/// ([`avx2::group::Parts::prefetch`]) beside the products' own data: 48 KB do, in processors of AMD. Others were not measured and
+/// count as having 32 KB.
 fn holds_stretch() -> bool {
-    // Whoever asks first finds out, and others who do so meanwhile: a lock could be taken in a process that is forked.
+    // Each early caller finds out by itself: a lock could be held in a process that is forked.
     static HOLDS: AtomicU8 = AtomicU8::new(UNKNOWN);
     const UNKNOWN: u8 = u8::MAX;
     match HOLDS.load(Relaxed) {
@@ -34,8 +34,8 @@ fn holds_stretch() -> bool {
     }
 }
 
-/// Bytes of the first cache for data, where the processor tells them as AMD's do ("AMD64 Architecture Programmer's Manual", volume 3,
-/// CPUID function 8000_001D).
+/// Bytes of the first-level data cache, where the processor reports them as AMD's do ("AMD64 Architecture Programmer's Manual",
+/// volume 3, CPUID function 8000_001D).
 fn first_cache_of_amd() -> Option<usize> {
     const CACHES: u32 = 0x8000_001D;
     if __cpuid(0x8000_0000).eax < CACHES {

@@ -8,7 +8,7 @@ use super::Calls;
 const OPEN: &str = "<｜tool▁calls▁begin｜>";
 const CALL: &str = "<｜tool▁call▁begin｜>";
 
-/// Both: what stands before the separator is the kind of the tool ("function") in the one and the name in the other.
+/// Both: before the separator one has the kind of the tool ("function") and the other the name.
 const SPEC: Named = Named {
     item: CALL,
     close: "<｜tool▁calls▁end｜>",

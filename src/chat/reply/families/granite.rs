@@ -1,4 +1,4 @@
-//! Granite 3: `<|tool_call|>[{"name": …, "arguments": {…}}, …]`, with `<tool_call>` in some, and no mark behind it.
+//! Granite 3: `<|tool_call|>[{"name": …, "arguments": {…}}, …]`, with `<tool_call>` in some, and no mark after it.
 #![forbid(unsafe_code)]
 
 use super::super::read::objects::{List, ObjectReader, Objects};

@@ -1,5 +1,5 @@
-//! Hermes, and what was made after it: Qwen 2.5 and 3, SmolLM3, Granite 4, Bielik, MiMo.
-//! `<tool_call>{"name": …, "arguments": {…}}</tool_call>`, once for each call.
+//! Hermes and its successors: Qwen 2.5 and 3, SmolLM3, Granite 4, Bielik, MiMo. `<tool_call>{"name": …, "arguments":
+//! {…}}</tool_call>`, once for each call.
 #![forbid(unsafe_code)]
 
 use super::super::read::objects::{List, ObjectReader, Objects};

@@ -1,4 +1,4 @@
-//! Llama 3.1, 3.2 and 3.3: `{"name": …, "parameters": {…}}` as the whole reply, or behind `<|python_tag|>`.
+//! Llama 3.1, 3.2 and 3.3: `{"name": …, "parameters": {…}}` as the whole reply, or after `<|python_tag|>`.
 #![forbid(unsafe_code)]
 
 use super::super::read::objects::{List, ObjectReader, Objects};

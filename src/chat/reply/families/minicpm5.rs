@@ -20,7 +20,7 @@ const SPEC: Tagged = Tagged {
     has_cdata: true,
 };
 
-/// What does not begin as a string that is wrapped as in XML.
+/// Strings that do not begin like a string wrapped as in XML.
 const NOT_WRAPPED: &str = r"([^<](?s:.)*|<([^!](?s:.)*|!([^\[](?s:.)*)?)?)?";
 
 pub(in super::super) static CALLS: Calls = Calls {

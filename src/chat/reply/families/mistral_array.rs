@@ -7,7 +7,7 @@ use super::Calls;
 
 const SPEC: Objects = Objects { close: "", list: List::Always, is_bare: false, is_keyed: false };
 
-/// With an id or without.
+/// With or without an id.
 const WITH_ID: &[&[Piece]] = &[
     &[
         Piece::Mark("{\"name\":␣"),

@@ -1,7 +1,6 @@
 //! The forms of calls, one file each.
 //!
-//! Adding one is a file with a [`Calls`] and a row of [`ALL`]. Rows that are more particular stand before those whose signs
-//! they share.
+//! A new one is a file with a [`Calls`] and a row of [`ALL`]. More specific rows stand before those whose signs they share.
 #![forbid(unsafe_code)]
 
 mod apertus;
@@ -42,7 +41,7 @@ use super::shape::Shape;
 pub(super) struct Calls {
     /// Its name.
     pub name: &'static str,
-    /// Whether a text is one of this form: a reply with a call, or a template that writes or describes one.
+    /// Whether a text has this form: a reply with a call, or a template that writes or describes one.
     pub signs: fn(&str) -> bool,
     /// The marks that a call, or a section of calls, begins with.
     pub opens: &'static [&'static str],
@@ -50,18 +49,18 @@ pub(super) struct Calls {
     pub is_bare: bool,
     /// Whether replies are messages with headers.
     pub has_channels: bool,
-    /// Whether prompts have the first mark already, so that a reply begins behind it.
+    /// Whether prompts end with the first mark, so that a reply begins after it.
     pub is_begun: bool,
-    /// Marks that say nothing, around answers.
+    /// Marks without a meaning, around answers.
     pub silent: &'static [&'static str],
     /// How calls are written, for a grammar.
     pub shape: Shape,
-    /// Makes a reader of what stands behind the mark of that number.
+    /// Makes a reader of the text after the mark of that number.
     pub reader: fn(Option<usize>) -> Box<dyn Reader>,
 }
 
 impl Calls {
-    /// What a grammar begins behind: the mark of calls.
+    /// The trigger of a grammar: the mark of calls.
     pub(super) fn trigger(&self) -> &'static str {
         self.opens.first().copied().unwrap_or_default()
     }

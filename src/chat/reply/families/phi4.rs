@@ -1,5 +1,5 @@
-//! Phi-4-mini: `<|tool_call|>[{"name": …, "arguments": {…}}, …]<|/tool_call|>`. Its template writes no calls: it is known by
-//! the marks around the descriptions of tools.
+//! Phi-4-mini: `<|tool_call|>[{"name": …, "arguments": {…}}, …]<|/tool_call|>`. Its template writes no calls: the marks around
+//! the descriptions of tools identify it.
 #![forbid(unsafe_code)]
 
 use super::super::read::objects::{List, ObjectReader, Objects};

@@ -24,7 +24,7 @@ pub(super) const SPEC: Tagged = Tagged {
 pub(in super::super) static CALLS: Calls = Calls {
     name: "qwen-coder",
     signs: |text| text.contains("<function=") && text.contains("<parameter="),
-    // Models forget the first of the two at times.
+    // Models sometimes omit the first of the two.
     opens: &["<tool_call>", "<function="],
     is_bare: false,
     has_channels: false,

@@ -1,4 +1,4 @@
-//! Calls as Gemma writes them: `call:name{key:value,…}`, with marks for the quotes of strings.
+//! Calls in Gemma's form: `call:name{key:value,…}`, with marks for the quotes of strings.
 #![forbid(unsafe_code)]
 
 use super::super::input::{Input, Next};
@@ -7,14 +7,14 @@ use super::super::walk::MOST_NESTED;
 use super::literal::with_quotes;
 use super::{Arguments, CUT, Reader, Step, take_key, take_name};
 
-/// What is around a call.
+/// The marks around a call.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct Braces {
-    /// What stands before the name.
+    /// The text before the name.
     pub before: &'static str,
-    /// The mark behind the call.
+    /// The mark after the call.
     pub close: &'static str,
-    /// What stands before and behind a string.
+    /// The mark before and after a string.
     pub quote: &'static str,
 }
 
@@ -55,7 +55,7 @@ impl BraceReader {
         }
     }
 
-    /// Reads the text of a value up to the comma or the brace behind it, which is given.
+    /// Reads the text of a value up to the comma or the brace after it, which is returned.
     fn value_end(&mut self, input: &mut Input<'_>) -> Result<Option<char>, String> {
         loop {
             if self.in_string {
@@ -140,7 +140,7 @@ impl BraceReader {
                 }
                 At::Value => {
                     let Some(end) = self.value_end(input)? else {
-                        // What is left may begin a mark, and waits for more.
+                        // The rest may begin a mark, and waits for more.
                         match input.rest().is_empty() {
                             true => continue,
                             false => return Ok(Step::More),

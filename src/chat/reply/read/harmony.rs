@@ -1,4 +1,4 @@
-//! The channels of gpt-oss: messages with a header each, of which some are thoughts, some calls, and some the answer.
+//! The channels of gpt-oss: messages with a header each. Some are thoughts, some calls, and some the answer.
 #![forbid(unsafe_code)]
 
 use super::super::input::Input;
@@ -11,14 +11,14 @@ const CHANNEL: &str = "<|channel|>";
 const START: &str = "<|start|>";
 const CONSTRAIN: &str = "<|constrain|>";
 const RECIPIENT: &str = "to=";
-/// What ends a message.
+/// The marks that end a message.
 const ENDS: [&str; 5] = ["<|end|>", "<|call|>", "<|return|>", START, CHANNEL];
-/// What ends a header: its message, or something that cannot stand in it.
+/// The marks that end a header: its message, or a mark that a header cannot contain.
 const STOPS: [&str; 5] = [MESSAGE, START, "<|end|>", "<|call|>", "<|return|>"];
-/// What a header may begin with.
+/// The possible beginnings of a header.
 const HEADS: [&str; 6] = [CHANNEL, START, MESSAGE, RECIPIENT, " to=", CONSTRAIN];
 const MOST_HEADER: usize = 1024;
-/// What an end of the text inside a header is, where the header says no call.
+/// The reason when the text ends inside a header without a call.
 pub(in super::super) const CUT_HEADER: &str = "the reply ended inside the header of a message";
 
 #[derive(Debug)]
@@ -32,7 +32,7 @@ enum At {
         name: String,
         walk: Option<Walk>,
     },
-    /// Behind a call's arguments.
+    /// After a call's arguments.
     CallEnd,
 }
 
@@ -44,7 +44,7 @@ pub(in super::super) struct Harmony {
     has_tools: bool,
 }
 
-/// What a header says.
+/// The content of a header.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Head<'h> {
     recipient: Option<&'h str>,
@@ -58,9 +58,9 @@ impl Head<'_> {
     /// Why it is none.
     fn read(header: &str) -> Result<Head<'_>, String> {
         let (mut head, mut rest, mut kind) = (Head::default(), header, None);
-        if let Some(behind) = header.strip_prefix(START) {
+        if let Some(after) = header.strip_prefix(START) {
             let role;
-            (role, rest) = word(behind);
+            (role, rest) = word(after);
             if !matches!(role, "" | "assistant") {
                 return Err(format!("the header of a message names the role {role:.100?}, not the model's"));
             }
@@ -69,14 +69,14 @@ impl Head<'_> {
             rest = rest.trim_start();
             if rest.is_empty() {
                 return Ok(head);
-            } else if let Some(behind) = rest.strip_prefix(CHANNEL) {
+            } else if let Some(after) = rest.strip_prefix(CHANNEL) {
                 let channel;
-                (channel, rest) = word(behind);
+                (channel, rest) = word(after);
                 head.channel = Some(channel);
-            } else if let Some(behind) = rest.strip_prefix(RECIPIENT) {
-                let end = behind.find(is_end).unwrap_or(behind.len());
-                let name = &behind[..end];
-                rest = &behind[end..];
+            } else if let Some(after) = rest.strip_prefix(RECIPIENT) {
+                let end = after.find(is_end).unwrap_or(after.len());
+                let name = &after[..end];
+                rest = &after[end..];
                 match head.recipient {
                     _ if name.is_empty() => return Err("the header of a call names no tool".into()),
                     Some(other) if other != name => {
@@ -87,17 +87,17 @@ impl Head<'_> {
                     _ => head.recipient = Some(name),
                 }
             } else {
-                // The type of what the message has: "json", with its mark or without.
+                // The type of the message's content: "json", with or without its mark.
                 let said;
                 (said, rest) = word(rest.strip_prefix(CONSTRAIN).unwrap_or(rest));
                 if let Some(kind) = kind.replace(said).filter(|kind: &&str| !kind.is_empty()) {
-                    return Err(format!("the header of a message goes on behind its type {kind:.100?}"));
+                    return Err(format!("the header of a message goes on after its type {kind:.100?}"));
                 }
             }
         }
     }
 
-    /// The tool that is called.
+    /// The called tool.
     fn tool(&self) -> Option<&str> {
         let name = self.recipient.filter(|name| !matches!(*name, "assistant" | "user" | "all"))?;
         Some(name.strip_prefix("functions.").unwrap_or(name))
@@ -108,7 +108,7 @@ fn is_end(c: char) -> bool {
     c.is_whitespace() || c == '<'
 }
 
-/// The first word, up to white space, a mark or a recipient, and what is behind it.
+/// The first word, up to white space, a mark or a recipient, and the text after it.
 fn word(text: &str) -> (&str, &str) {
     let marks = [CHANNEL, CONSTRAIN, RECIPIENT];
     let ends =
@@ -118,7 +118,7 @@ fn word(text: &str) -> (&str, &str) {
 }
 
 impl Harmony {
-    /// `has_tools`: whether calls are looked for.
+    /// `has_tools`: whether to look for calls.
     pub(in super::super) fn new(has_tools: bool) -> Harmony {
         Harmony { at: At::Start, header: String::new(), has_tools }
     }
@@ -128,7 +128,7 @@ impl Harmony {
         matches!(self.at, At::Thinking)
     }
 
-    /// Whether what is read now may turn out to be a broken call.
+    /// Whether the current text may turn out to be a broken call.
     pub(in super::super) fn may_break(&self) -> bool {
         matches!(self.at, At::Header | At::Call { .. })
     }
@@ -138,7 +138,7 @@ impl Harmony {
         match self.run(input, sink) {
             Ok(()) => Step::More,
             Err(reason) => {
-                // Behind a header without a message comes another one.
+                // After a header without a message comes another one.
                 let next = if matches!(self.at, At::Start) { At::Start } else { At::Text };
                 let name = match std::mem::replace(&mut self.at, next) {
                     At::Call { name, .. } => Some(name),
@@ -244,16 +244,16 @@ impl Harmony {
         }
     }
 
-    /// More of a header. Gives whether it is over.
+    /// Reads more of a header. Returns whether it is over.
     ///
     /// # Errors
-    /// Why it is none. The text that was taken is not a message's.
+    /// Why it is not a header. The text that was taken is not a message's.
     fn header(&mut self, input: &mut Input<'_>, sink: &mut Sink) -> Result<bool, String> {
         let mut ahead = input.clone();
         let (text, hit) = ahead.until(&STOPS);
-        let room = MOST_HEADER - self.header.len();
-        if text.len() > room {
-            input.take(text.floor_char_boundary(room));
+        let left = MOST_HEADER - self.header.len();
+        if text.len() > left {
+            input.take(text.floor_char_boundary(left));
             return Err(format!("the header of a message has more than {MOST_HEADER} bytes"));
         }
         self.header.push_str(text);
@@ -263,7 +263,7 @@ impl Harmony {
                 let head = Head::read(&self.header)?;
                 self.at = match (head.tool(), head.channel) {
                     (Some(name), _) if self.has_tools => At::Call { name: name.to_owned(), walk: None },
-                    // What looks like a call is text.
+                    // Text that looks like a call is text.
                     (Some(_), _) => {
                         sink.as_text(input);
                         At::Text
@@ -279,7 +279,7 @@ impl Harmony {
                     _ => *input = ahead,
                 }
                 self.at = At::Start;
-                Err("the header of a message has no message behind it".into())
+                Err("the header of a message has no message after it".into())
             }
             None => {
                 *input = ahead;

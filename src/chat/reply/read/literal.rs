@@ -1,10 +1,10 @@
-//! Values that are not JSON, as JSON: those of Python, and those of Gemma with marks for quotes.
+//! Values in other notations converted to JSON: Python's, and Gemma's with marks for quotes.
 #![forbid(unsafe_code)]
 
 use super::super::walk::{MOST_NESTED, escape, quoted, whole_value};
 
-/// The JSON of a value in Python's notation; JSON's own is understood as well. A quotation mark ends a string only where
-/// one can end: templates write strings without escaping what is in them.
+/// The JSON of a value in Python's notation, which may also be JSON. A quotation mark ends a string only where one can end:
+/// templates write strings without escapes.
 pub(in super::super) fn python(text: &str) -> Result<String, String> {
     Literal { text, at: 0, quote: None, out: String::new() }.whole()
 }
@@ -15,7 +15,7 @@ pub(in super::super) fn with_quotes(text: &str, quote: &'static str) -> Result<S
 }
 
 /// Whether a string may end before `c`.
-pub(in super::super) fn is_behind_string(c: char) -> bool {
+pub(in super::super) fn follows_string(c: char) -> bool {
     matches!(c, ',' | ')' | ']' | '}' | ':')
 }
 
@@ -32,7 +32,7 @@ impl<'t> Literal<'t> {
         self.space();
         match self.rest().is_empty() {
             true => Ok(self.out),
-            false => Err(format!("{:.40?} stands behind a value", self.rest())),
+            false => Err(format!("{:.40?} follows a value", self.rest())),
         }
     }
 
@@ -127,7 +127,7 @@ impl<'t> Literal<'t> {
                 self.string(c)?;
             }
             _ => {
-                let n = rest.find(':').ok_or("a key has no colon behind it")?;
+                let n = rest.find(':').ok_or("a key has no colon after it")?;
                 self.out.push_str(&quoted(rest[..n].trim()));
                 self.at += n;
             }
@@ -135,7 +135,7 @@ impl<'t> Literal<'t> {
         self.space();
         match self.accept(":") {
             true => Ok(()),
-            false => Err("a key has no colon behind it".into()),
+            false => Err("a key has no colon after it".into()),
         }
     }
 
@@ -152,7 +152,7 @@ impl<'t> Literal<'t> {
                 continue;
             }
             match self.rest().trim_start().chars().next() {
-                Some(c) if !is_behind_string(c) => escape(quote.encode_utf8(&mut [0; 4]), &mut self.out),
+                Some(c) if !follows_string(c) => escape(quote.encode_utf8(&mut [0; 4]), &mut self.out),
                 _ => break,
             }
         }
@@ -186,7 +186,7 @@ impl<'t> Literal<'t> {
         Ok(())
     }
 
-    /// An escape that is none stands for itself, as in Python.
+    /// An unknown escape stands for itself, as in Python.
     fn unknown(&mut self, c: char) -> Result<(), String> {
         self.out.push_str("\\\\");
         escape(c.encode_utf8(&mut [0; 4]), &mut self.out);
@@ -203,7 +203,7 @@ impl<'t> Literal<'t> {
             self.at += n_digits;
             return Some(c);
         }
-        // JSON's way to write what lies beyond 16 bits: two halves.
+        // JSON writes characters beyond 16 bits as two halves.
         let low = number(self.rest()[n_digits..].strip_prefix("\\u").and_then(|t| t.get(..4)))?;
         let pair = [u16::try_from(code).ok()?, u16::try_from(low).ok()?];
         let c = char::decode_utf16(pair).next()?.ok()?;
@@ -213,7 +213,7 @@ impl<'t> Literal<'t> {
 
     /// A number or a name for a value.
     fn word(&mut self) -> Result<(), String> {
-        let is_end = |c: char| c.is_whitespace() || is_behind_string(c);
+        let is_end = |c: char| c.is_whitespace() || follows_string(c);
         let n = self.rest().find(is_end).unwrap_or(self.rest().len());
         let word = &self.rest()[..n];
         self.at += n;
@@ -229,7 +229,7 @@ impl<'t> Literal<'t> {
     }
 }
 
-/// Numbers that Python writes and JSON does not know: `1_000`, `.5`, `5.`, `+1`.
+/// Numbers in Python's forms that JSON does not have: `1_000`, `.5`, `5.`, `+1`.
 fn python_number(text: &str) -> Option<String> {
     let plain: String = text.strip_prefix('+').unwrap_or(text).chars().filter(|c| *c != '_').collect();
     let (sign, digits) = plain.strip_prefix('-').map_or(("", plain.as_str()), |d| ("-", d));

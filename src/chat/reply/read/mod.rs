@@ -1,4 +1,4 @@
-//! Readers of calls: each takes one kind of text, and gets the marks from the format's file in `families`.
+//! Readers of calls: each parses one kind of text, with the marks of the format's file in `families`.
 #![forbid(unsafe_code)]
 
 pub(super) mod braces;
@@ -16,27 +16,28 @@ use super::input::Input;
 use super::sink::{MOST_NAME, Sink};
 use super::walk::quoted;
 
-/// How far a reader came.
+/// The progress of a reader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
     /// It needs more text.
     More,
-    /// The calls are over; what follows is the answer's.
+    /// The calls are over; the text after them is the answer's.
     Done,
-    /// It is no call, for this reason. The name, if it is known and the call has not begun.
+    /// It is not a call, for this reason. The name, if it is known and the call has not begun.
     Broken(Option<String>, String),
 }
 
-/// Reads calls from behind the mark that opens them.
+/// Reads calls after the mark that opens them.
 pub(super) trait Reader: std::fmt::Debug + Send {
-    /// Reads on. When the input is the last one, whatever is missing is missing for good.
+    /// Reads on. When the input is the last one, missing text will not come.
     fn read(&mut self, input: &mut Input<'_>, sink: &mut Sink) -> Step;
 }
 
-/// What an end of the text inside a call is.
+/// The reason when the text ends inside a call.
 pub(super) const CUT: &str = "the reply ended inside the call";
 
-/// Takes more of a name, up to the first of `ends`, which is given. `Err`: it is none, and what makes it none stays.
+/// Takes more of a name, up to the first of `ends`, which is returned. `Err`: it is not a name; the character that shows it
+/// stays.
 pub(super) fn take_name(
     input: &mut Input<'_>,
     name: &mut String,
@@ -84,10 +85,10 @@ pub(super) struct Arguments {
 }
 
 impl Arguments {
-    /// The next argument's key, and what stands before its value.
+    /// The next argument's key, and the text before its value.
     ///
     /// # Errors
-    /// When there is an argument of this name already.
+    /// When there is already an argument of this name.
     pub(super) fn key(&mut self, key: &str, sink: &mut Sink) -> Result<(), String> {
         if key.is_empty() {
             return Err("an argument has no name".into());

@@ -1,4 +1,4 @@
-//! Calls that say the name in plain text and then the arguments in JSON.
+//! Calls with the name in plain text followed by the arguments in JSON.
 #![forbid(unsafe_code)]
 
 use super::super::input::{Input, Next};
@@ -11,11 +11,11 @@ use super::{CUT, Reader, Step, take_name};
 pub(in super::super) enum Part {
     /// White space, if any.
     Space,
-    /// This text, if it is there.
+    /// This text, if it comes.
     Maybe(&'static str),
     /// The name, up to the first of these.
     Name(&'static [&'static str]),
-    /// This text in place of a call: what follows is the answer's.
+    /// This text in place of a call: the text after it is the answer's.
     Text(&'static str),
     /// If the first mark ended the name: an id, up to the second.
     Id(&'static str, &'static str),
@@ -23,17 +23,17 @@ pub(in super::super) enum Part {
     IdWithName(&'static str),
     /// The arguments: a JSON object.
     Arguments,
-    /// The end of the call, if it is there: a text that the model leaves away at the end of its reply.
+    /// The end of the call, if it comes: a text that the model may omit at the end of its reply.
     End(&'static str),
 }
 
-/// What a reader is told.
+/// What a reader needs to know of the format.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct Named {
-    /// What begins a call inside a section of calls, and what ends the section; both empty where there are none.
+    /// The beginning of a call inside a section of calls, and the end of the section; both empty where there are no sections.
     pub item: &'static str,
     pub close: &'static str,
-    /// The parts of a call behind what begins it.
+    /// The parts of a call after its beginning.
     pub parts: &'static [Part],
 }
 
@@ -52,7 +52,7 @@ pub(in super::super) struct NamedReader {
 }
 
 impl NamedReader {
-    /// `in_call`: behind the mark of a call, not of a section.
+    /// `in_call`: after the mark of a call, not of a section.
     pub(in super::super) fn new(spec: Named, in_call: bool) -> NamedReader {
         NamedReader {
             spec,
@@ -76,7 +76,7 @@ impl NamedReader {
         Ok(())
     }
 
-    /// Reads the arguments. Gives whether they ended.
+    /// Reads the arguments. Returns whether they ended.
     fn arguments(&mut self, input: &mut Input<'_>, sink: &mut Sink) -> Result<bool, String> {
         if !self.began {
             input.skip_space();
@@ -192,7 +192,7 @@ impl NamedReader {
                     false => return Ok(Step::More),
                 },
                 Part::End(text) => {
-                    // What ends a call is not missed: the arguments said where they end.
+                    // A missing end of a call does not matter: the arguments have their own end.
                     input.skip_space();
                     match input.accept(text) {
                         Next::More => return Ok(Step::More),

@@ -1,6 +1,6 @@
-//! Calls as MiniMax M3 writes them: every value between tags of its own, lists and objects too, and a mark before each tag.
+//! Calls in MiniMax M3's form: every value between tags of its own, lists and objects too, and a mark before each tag.
 //!
-//! The text of a value does not say what it is: the tool's schema does, or else what it looks like.
+//! The text of a value does not show its type: the tool's schema decides, or else the text's form.
 #![forbid(unsafe_code)]
 
 use serde_json::Value;
@@ -12,16 +12,16 @@ use super::super::walk::{MOST_NESTED, quoted, whole_value};
 use super::literal::python;
 use super::{Arguments, CUT, Reader, Step, take_name};
 
-/// What a reader is told.
+/// What a reader needs to know of the format.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct Nested {
     /// Before every tag.
     pub mark: &'static str,
-    /// The tag before a call's name, what ends the name, and the tag behind the call; behind the marks.
+    /// The tag before a call's name, what ends the name, and the tag after the call; after the marks.
     pub call: &'static str,
     pub name_end: &'static str,
     pub call_end: &'static str,
-    /// The tag behind all calls.
+    /// The tag after all calls.
     pub close: &'static str,
 }
 
@@ -37,7 +37,7 @@ struct Node {
 enum At {
     /// Before the mark of a call, or of the end of all.
     Call,
-    /// Behind it.
+    /// After it.
     CallTag,
     Name,
     /// Before the mark of an argument, or of the call's end.
@@ -45,7 +45,7 @@ enum At {
     KeyTag,
     /// In a value, before the next mark.
     Text,
-    /// Behind it, in a tag that closes or opens.
+    /// After it, in a tag that closes or opens.
     Tag,
     Closing,
     Opening,
@@ -58,7 +58,7 @@ pub(in super::super) struct NestedReader {
     at: At,
     name: String,
     tag: String,
-    /// The values that are open, from the argument inwards.
+    /// The open values, from the argument inwards.
     open: Vec<Node>,
     /// The schema of the call's arguments.
     schema: Option<Value>,
@@ -80,7 +80,7 @@ impl NestedReader {
         }
     }
 
-    /// The innermost value that is open ends.
+    /// Ends the innermost open value.
     fn close(&mut self, sink: &mut Sink) -> Result<(), String> {
         let Some(node) = self.open.pop() else { return Err("a tag closes that none opens".into()) };
         if node.name != self.tag {
@@ -174,7 +174,7 @@ impl NestedReader {
                         None => return self.wait(input),
                     }
                 }
-                // What opens a tag begins what closes one.
+                // An opening tag begins like a closing one.
                 At::Tag if input.rest() == "<" && !input.is_last() => return Ok(Step::More),
                 At::Tag => match input.accept_any(&["</", "<"]) {
                     Err(()) => return Ok(Step::More),
@@ -182,7 +182,7 @@ impl NestedReader {
                         self.tag.clear();
                         self.at = if which == 0 { At::Closing } else { At::Opening };
                     }
-                    Ok(None) => return Err("no tag stands behind the mark of one".into()),
+                    Ok(None) => return Err("no tag follows the mark of one".into()),
                 },
                 At::Closing | At::Opening => {
                     if take_name(input, &mut self.tag, &[">"], "name of a tag")?.is_none() {
@@ -205,7 +205,7 @@ impl NestedReader {
         }
     }
 
-    /// More is needed; what is left may begin a mark.
+    /// More text is needed; the rest may begin a mark.
     fn wait(&self, input: &Input<'_>) -> Result<Step, String> {
         if input.is_last() { Err(CUT.into()) } else { Ok(Step::More) }
     }
@@ -236,7 +236,7 @@ fn member<'s>(schema: &'s Value, name: &str) -> Option<&'s Value> {
     schema.get("properties")?.get(name)
 }
 
-/// Writes a value as JSON. Without a schema it is what it looks like.
+/// Writes a value as JSON. Without a schema its form decides.
 fn write(
     node: &Node,
     root: Option<&Root<'_>>,

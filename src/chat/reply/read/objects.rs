@@ -6,20 +6,20 @@ use super::super::sink::{MOST_NAME, Sink};
 use super::super::walk::{Walk, Walked, whole_value};
 use super::{CUT, Reader, Step};
 
-/// What is around the objects.
+/// The marks around the objects.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct Objects {
-    /// The mark behind the calls; empty where there is none.
+    /// The mark after the calls; empty where there is none.
     pub close: &'static str,
-    /// Whether the calls lie in an array.
+    /// Whether the calls are elements of an array.
     pub list: List,
-    /// Whether nothing marks the calls, so that other JSON is an answer.
+    /// Whether the calls have no marks, so that other JSON is an answer.
     pub is_bare: bool,
     /// Whether an object's only key is the name, and its value the arguments.
     pub is_keyed: bool,
 }
 
-/// Whether the calls lie in an array.
+/// Whether the calls are elements of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum List {
     Never,
@@ -48,7 +48,7 @@ enum At {
     Value,
     /// Inside a value that is kept as a whole: a name, an id, arguments that are a string.
     Kept,
-    /// Inside a value that nobody needs.
+    /// Inside a value that is not used.
     Skipped,
     /// Inside the arguments.
     Arguments,
@@ -63,10 +63,10 @@ pub(in super::super) struct ObjectReader {
     spec: Objects,
     at: At,
     in_list: bool,
-    /// How many objects are open: a call may lie in the member `function` of another.
+    /// How many objects are open: a call may be the member `function` of another.
     depth: usize,
     key: String,
-    /// The value that is kept, or the arguments before the name is known.
+    /// The kept value, or the arguments before the name is known.
     kept: Vec<u8>,
     walk: Walk,
     name: Option<String>,
@@ -153,7 +153,7 @@ impl ObjectReader {
         }
     }
 
-    /// The key that was read is the call's name.
+    /// The key is the call's name.
     fn name_is_key(&mut self, sink: &Sink) -> Result<(), String> {
         if self.name.is_some() {
             return Err("the call has a name twice".into());
@@ -202,7 +202,7 @@ impl ObjectReader {
                 self.id = Some(id);
                 Ok(())
             }
-            // A number, say.
+            // A number, for example.
             Err(_) => {
                 self.id = Some(text).filter(|id| id != "null" && !id.starts_with(['{', '[']));
                 Ok(())
@@ -210,7 +210,7 @@ impl ObjectReader {
         }
     }
 
-    /// All arguments at once.
+    /// All arguments in one object.
     fn arguments(&mut self, all: String, sink: &mut Sink) -> Result<(), String> {
         match self.name {
             Some(_) => {
@@ -244,7 +244,7 @@ impl ObjectReader {
         Ok(())
     }
 
-    /// Reads bytes of a value. Gives whether it ended.
+    /// Reads bytes of a value. Returns whether it ended.
     fn walk(&mut self, input: &mut Input<'_>, sink: &mut Sink) -> Result<bool, String> {
         let rest = input.rest();
         let (mut n, mut ended) = (0, false);
@@ -258,7 +258,7 @@ impl ObjectReader {
                     (n, ended) = (n + 1, true);
                     break;
                 }
-                Ok(Walked::Behind) => {
+                Ok(Walked::After) => {
                     ended = true;
                     break;
                 }
@@ -275,7 +275,7 @@ impl ObjectReader {
                 self.kept.clear();
             }
         }
-        // The byte that fails is a part of what breaks, if it is whole.
+        // The byte that fails belongs to the broken text, if its character is whole.
         while !rest.is_char_boundary(n) {
             n -= 1;
         }
@@ -382,7 +382,7 @@ impl ObjectReader {
                         return Ok(Step::Done);
                     }
                 }
-                // Several objects without a list: one after the other, or with something between.
+                // Several objects without a list: one after the other, or with text between them.
                 (At::AfterObject, '{') if !self.in_list => {
                     input.take(1);
                     self.start_object();
@@ -402,7 +402,7 @@ impl ObjectReader {
                     }
                     return Ok(Step::Done);
                 }
-                (At::Begin, _) => return Err("no JSON stands behind the mark of a call".into()),
+                (At::Begin, _) => return Err("no JSON follows the mark of a call".into()),
                 _ => return Err(format!("the call cannot be read as JSON: {c:?} is not expected there")),
             }
         }
@@ -417,7 +417,7 @@ impl Reader for ObjectReader {
     fn read(&mut self, input: &mut Input<'_>, sink: &mut Sink) -> Step {
         match self.run(input, sink) {
             Ok(step) => step,
-            // What stands between two calls is no call by itself.
+            // Text between two calls is no call by itself.
             Err(reason) if self.n_done > 0 && reason == CUT && self.at == At::Item => {
                 sink.end(input);
                 Step::Done

@@ -1,10 +1,10 @@
-//! Calls as Python writes them: `[name(key=value, …), …]`.
+//! Calls in Python's form: `[name(key=value, …), …]`.
 #![forbid(unsafe_code)]
 
 use super::super::input::{Input, Next};
 use super::super::sink::Sink;
 use super::super::walk::MOST_NESTED;
-use super::literal::{is_behind_string, python};
+use super::literal::{follows_string, python};
 use super::objects::{List, ObjectReader, Objects};
 use super::{Arguments, CUT, Reader, Step, take_name};
 
@@ -23,14 +23,14 @@ enum At {
     Close,
 }
 
-/// Where in the text of a value.
+/// The place in the text of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Within {
     Plain,
     String(char),
     Escape(char),
-    /// Behind a quotation mark, which ends the string if what follows allows it.
-    Behind(char),
+    /// After a quotation mark, which ends the string if the next character allows it.
+    After(char),
 }
 
 /// Reads calls of Python.
@@ -72,15 +72,15 @@ impl PythonReader {
         Ok(())
     }
 
-    /// Reads the text of a value up to the comma or the parenthesis behind it, which is given and stays.
+    /// Reads the text of a value up to the comma or the parenthesis after it, which is returned and stays.
     fn value_end(&mut self, input: &mut Input<'_>) -> Result<Option<char>, String> {
         let rest = input.rest();
         let (mut n, mut end) = (rest.len(), None);
         for (i, c) in rest.char_indices() {
-            if let Within::Behind(quote) = self.within
+            if let Within::After(quote) = self.within
                 && !c.is_whitespace()
             {
-                self.within = if is_behind_string(c) { Within::Plain } else { Within::String(quote) };
+                self.within = if follows_string(c) { Within::Plain } else { Within::String(quote) };
             }
             match (self.within, c) {
                 (Within::Plain, '"' | '\'') => self.within = Within::String(c),
@@ -95,7 +95,7 @@ impl PythonReader {
                 }
                 (Within::Plain, ']' | '}' | ')') => self.depth -= 1,
                 (Within::String(quote), '\\') => self.within = Within::Escape(quote),
-                (Within::String(quote), c) if c == quote => self.within = Within::Behind(quote),
+                (Within::String(quote), c) if c == quote => self.within = Within::After(quote),
                 (Within::Escape(quote), _) => self.within = Within::String(quote),
                 _ => {}
             }
@@ -118,7 +118,7 @@ impl PythonReader {
             }
             if input.rest().is_empty() {
                 return match input.is_last() {
-                    // What stands between two calls is no call by itself.
+                    // Text between two calls is no call by itself.
                     true if matches!(self.at, At::Call | At::AfterCall | At::Close) => {
                         sink.end(input);
                         Ok(Step::Done)
@@ -132,7 +132,7 @@ impl PythonReader {
                     input.take(1);
                     self.at = At::FirstCall;
                 }
-                (At::Begin, _) => return Err("no list of calls stands behind the mark".into()),
+                (At::Begin, _) => return Err("no list of calls follows the mark".into()),
                 (At::FirstCall, '{') => {
                     let spec =
                         Objects { close: self.close, list: List::Always, is_bare: false, is_keyed: false };

@@ -1,6 +1,6 @@
 //! Calls whose arguments stand between tags, each by itself: `<function=name><parameter=key>value</parameter></function>`.
 //!
-//! The text of a value does not say whether it is a string: the tool's schema does, or else what it looks like.
+//! The text of a value does not show whether it is a string: the tool's schema decides, or else the text's form.
 #![forbid(unsafe_code)]
 
 use super::super::input::Input;
@@ -10,14 +10,14 @@ use super::super::walk::{escape, quoted, whole_value};
 use super::literal::python;
 use super::{Arguments, CUT, Reader, Step, take_name};
 
-/// What a reader is told. Between the marks white space is of no account.
+/// What a reader needs to know of the format. White space between the marks is ignored.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct Tagged {
-    /// Before a call's name; where it is the mark that the parser looks for already, `in_call` says so.
+    /// Before a call's name. Where the parser already looks for this mark, `in_call` says so.
     pub call: &'static str,
     /// What ends the name.
     pub name_end: &'static [&'static str],
-    /// What ends more that stands behind the name; empty where nothing does.
+    /// What ends further text after the name; empty where there is none.
     pub name_rest: &'static str,
     /// Before an argument's name.
     pub key: &'static str,
@@ -25,15 +25,15 @@ pub(in super::super) struct Tagged {
     pub key_end: &'static [&'static str],
     /// Between name and value, if something is.
     pub value: &'static str,
-    /// Behind a value.
+    /// After a value.
     pub value_end: &'static str,
-    /// Behind the call; empty where the end of the section is that.
+    /// After the call; empty where the end of the section ends it.
     pub call_end: &'static str,
-    /// Behind all calls.
+    /// After all calls.
     pub close: &'static str,
-    /// Whether a line break before and behind a value is the template's.
+    /// Whether a line break before and after a value belongs to the template.
     pub is_padded: bool,
-    /// Whether which of `key_end` it is says that the value is a string (the first) or not (the others).
+    /// Whether the entry of `key_end` says that the value is a string (the first) or not (the others).
     pub is_typed: bool,
     /// Whether a string may be wrapped as in XML.
     pub has_cdata: bool,
@@ -54,10 +54,10 @@ enum At {
     BeforeValue,
     ValueStart,
     Value,
-    /// Inside `<![CDATA[`, and behind its end.
+    /// Inside `<![CDATA[`, and after its end.
     Wrapped,
     WrappedEnd,
-    /// Behind what may be the mark that ends the value.
+    /// After a possible end mark of the value.
     ValueEnd,
 }
 
@@ -73,16 +73,16 @@ pub(in super::super) struct TaggedReader {
     value: String,
     /// A line break that belongs to the value if more of it follows.
     newline: bool,
-    /// The mark that may end the value, and the white space behind it.
+    /// The mark that may end the value, and the white space after it.
     held: String,
     arguments: Arguments,
     n_done: usize,
-    /// How much stands behind the name.
+    /// The length of the text after the name.
     n_rest: usize,
 }
 
 impl TaggedReader {
-    /// `in_call`: behind the mark before a name.
+    /// `in_call`: after the mark before a name.
     pub(in super::super) fn new(spec: Tagged, in_call: bool) -> TaggedReader {
         TaggedReader {
             spec,
@@ -175,7 +175,7 @@ impl TaggedReader {
     fn run(&mut self, input: &mut Input<'_>, sink: &mut Sink) -> Result<Step, String> {
         let mut before = None;
         loop {
-            // What is left may begin a mark, and waits for more.
+            // The rest may begin a mark, and waits for more.
             if before == Some((input.at(), self.at)) {
                 return Ok(Step::More);
             }
@@ -221,7 +221,7 @@ impl TaggedReader {
                             (self.at, self.n_rest) = (At::NameRest, 0);
                             continue;
                         }
-                        // What ends the name may be what begins the first argument, or ends the call.
+                        // The end of the name may also begin the first argument, or end the call.
                         let mark = self.spec.name_end[which];
                         if mark == self.spec.key {
                             self.key.clear();
@@ -236,7 +236,7 @@ impl TaggedReader {
                     let (text, hit) = input.until(&[self.spec.name_rest]);
                     self.n_rest += text.len();
                     if self.n_rest > MOST_NAME {
-                        return Err(format!("{:?} is missing behind the name", self.spec.name_rest));
+                        return Err(format!("{:?} is missing after the name", self.spec.name_rest));
                     }
                     if hit.is_some() {
                         self.at = At::FirstKey;
@@ -309,7 +309,7 @@ impl TaggedReader {
                         self.at = At::Wrapped;
                     }
                     Ok(Some(_)) => {
-                        // What is wrapped is a string, if it may be one, whatever it looks like.
+                        // A wrapped value is a string, if it may be one, whatever its form.
                         if self.kinds == Kinds::ANY {
                             sink.arguments(&quoted(&std::mem::take(&mut self.value)));
                         } else {
@@ -319,7 +319,7 @@ impl TaggedReader {
                     }
                 },
                 At::ValueEnd => {
-                    // The mark ends the value only where the call can go on: values may hold the mark itself.
+                    // The mark ends the value only where the call can continue: values may contain the mark itself.
                     let spec = self.spec;
                     let ends = [spec.key, spec.call_end, spec.close];
                     let ahead = input.rest();
@@ -329,7 +329,7 @@ impl TaggedReader {
                         self.held.clear();
                         self.end_value(sink)?;
                         self.at = At::FirstKey;
-                        // A call's own end is left away before that of all calls.
+                        // A call's own end may be omitted before that of all calls.
                         let is_mine = |end: &str| !end.is_empty() && ahead.starts_with(end);
                         if !spec.call_end.is_empty() && !is_mine(spec.call_end) && is_mine(spec.close) {
                             input.take(spec.close.len());

@@ -28,7 +28,7 @@ fn dots<const N: usize, const FIRST: usize, const QUADS: usize, const MAX: i32>(
     x: &Vectors<'_, N>,
 ) -> [int32x4_t; N] {
     let mut sums = [vdupq_n_s32(0); N];
-    // The lane is part of the instruction. Vectors take turns, since one's additions wait for each other.
+    // The lane is part of the instruction. Vectors alternate, since additions to one wait for each other.
     macro_rules! add {
         ($($j:literal)*) => {
             $(if FIRST <= $j && $j < FIRST + QUADS {

@@ -6,8 +6,8 @@ use std::arch::asm;
 
 packed_products!("neon,i8mm", one: dotprod);
 
-/// The values of a piece's blocks, two vectors together: eight columns of each to a register. Vectors are counted up to
-/// `N`, so of the pairs the first half is used.
+/// The values of a piece's blocks, two vectors together: eight columns of each to a register. Vectors are counted up to `N`, so
+/// only the first half of the pairs is used.
 type Vectors<'a, const N: usize> = [[int8x16_t; 4]; N];
 
 #[inline]
@@ -29,7 +29,7 @@ fn dots<const N: usize, const FIRST: usize, const QUADS: usize, const MAX: i32>(
     w: &Values,
     x: &Vectors<'_, N>,
 ) -> [int32x4_t; N] {
-    // Of each pair of vectors the sums of the first two and of the last two rows.
+    // For each pair of vectors the sums of the first two and of the last two rows.
     let mut pairs = [[vdupq_n_s32(0); 2]; N];
     for j in (FIRST / 2)..(FIRST + QUADS) / 2 {
         let [low, high] = join_fours(w[2 * j], w[2 * j + 1]);
@@ -52,7 +52,7 @@ fn join_eights(a: int8x16_t, b: int8x16_t) -> [int8x16_t; 2] {
     [vreinterpretq_s8_s64(vzip1q_s64(a, b)), vreinterpretq_s8_s64(vzip2q_s64(a, b))]
 }
 
-/// Four bytes of each in turn, the first eight of them, and the others.
+/// Four bytes of each, alternating: from the first eight of them, and from the others.
 #[inline]
 #[target_feature(enable = "neon,i8mm")]
 fn join_fours(a: int8x16_t, b: int8x16_t) -> [int8x16_t; 2] {

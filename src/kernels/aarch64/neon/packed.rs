@@ -1,11 +1,11 @@
-//! Products with packed weights (see [`crate::quant::packed`]) by widening multiplications: products of bytes are added
-//! up in 16 bits as long as they fit, then neighbouring ones in 32 bits.
+//! Products with packed weights (see [`crate::quant::packed`]) by widening multiplications: products of bytes are added in 16
+//! bits as long as they fit, then neighbouring ones in 32 bits.
 
 use std::arch::aarch64::*;
 
 packed_products!("neon", one: neon);
 
-/// The blocks of a piece, of each vector; a quad is read into all lanes at once.
+/// The blocks of a piece, of each vector; a quad is read into all lanes together.
 type Vectors<'a, const N: usize> = [&'a Q8Block; N];
 
 #[inline]
@@ -21,7 +21,7 @@ fn dots<const N: usize, const FIRST: usize, const QUADS: usize, const MAX: i32>(
     x: &Vectors<'_, N>,
 ) -> [int32x4_t; N] {
     const { assert!(2 * 127 * MAX <= i16::MAX as i32, "two products fit 16 bits") };
-    // How many do.
+    // The number of products that fit.
     let chain = const { if 8 * 127 * MAX <= i16::MAX as i32 { 8 } else { 2 } };
     let mut sums = [vdupq_n_s32(0); N];
     for (sum, x) in sums.iter_mut().zip(x) {

@@ -13,13 +13,13 @@ pub fn transpose(rows: &Rows<'_>, at: usize, out: &mut [u8]) {
     transpose_runs(rows, at, out, |bytes, row_bytes, runs| unsafe { whole_runs(bytes, row_bytes, runs) });
 }
 
-/// Sixteen bytes of sixteen rows, each `row_bytes` behind the one before, for each run.
+/// Sixteen bytes of sixteen rows, each `row_bytes` after the one before, for each run.
 #[target_feature(enable = "neon")]
 fn whole_runs(bytes: &[u8], row_bytes: usize, runs: &mut [[u8; RUN]]) {
     let end = row_bytes.saturating_mul(15).saturating_add(16 * runs.len());
     assert!(end <= bytes.len(), "the rows end too early");
     for (i, run) in runs.iter_mut().enumerate() {
-        // Of the sixteen rows that come next, with every other run, since two are half a line.
+        // From the sixteen rows that come next, with every other run, since two runs are half a line.
         for r in (ROWS..2 * ROWS).filter(|_| i.is_multiple_of(2)) {
             fetch_line(bytes.as_ptr().wrapping_add(r * row_bytes + 16 * i));
         }
@@ -35,7 +35,7 @@ fn whole_runs(bytes: &[u8], row_bytes: usize, runs: &mut [[u8; RUN]]) {
             let quarters = [vtrn1q_u64(ab, cd), vtrn1q_u64(ba, dc), vtrn2q_u64(ab, cd), vtrn2q_u64(ba, dc)];
             for (j, quarter) in quarters.into_iter().enumerate() {
                 let (out, quarter) = (&mut run[64 * j + 4 * first..][..16], vreinterpretq_u8_u64(quarter));
-                // SAFETY: there is room for 16 bytes.
+                // SAFETY: there is space for 16 bytes.
                 unsafe { vst1q_u8(out.as_mut_ptr(), quarter) };
             }
         }

@@ -1,5 +1,5 @@
-//! Advanced SIMD as [`Simd`], and the kernels made of it. A vector is two registers: with 32 of them that keeps more
-//! sums side by side than one would.
+//! Advanced SIMD as [`Simd`], and the kernels over it. A vector is two registers: with 32 of them that keeps more sums side by
+//! side than a single register would.
 
 use std::arch::aarch64::*;
 use std::arch::asm;
@@ -9,7 +9,7 @@ use half::{bf16, f16};
 
 use super::super::numbers;
 use crate::kernels::simd::{
-    Simd, activation, attention as attn, dots, elementwise, norm, scan, simd_kernels, whole,
+    Simd, activation, attention as attn, dots, elementwise, int16, norm, scan, simd_kernels,
 };
 use crate::kernels::{AttnState, AttnTile, RopeStyle, ScanStep, SelectiveStep, UnlearnStep};
 use crate::quant::Q8Block;
@@ -126,7 +126,7 @@ impl Simd for Neon {
     #[inline(always)]
     fn store(self, v: Self::V, out: &mut [f32]) {
         let out = &mut out[..8];
-        // SAFETY: there is room for 8 elements, and `self` proves that the machine has the instruction.
+        // SAFETY: there is space for 8 elements, and `self` proves that the machine has the instruction.
         unsafe { vst1q_f32(out.as_mut_ptr(), v[0]) }
         // SAFETY: as above.
         unsafe { vst1q_f32(out[4..].as_mut_ptr(), v[1]) }
@@ -142,7 +142,7 @@ impl Simd for Neon {
         let out = &mut out[..8];
         // SAFETY: `self` proves that the machine has the instructions.
         let halves = unsafe { narrow(v) };
-        // SAFETY: as above, and there is room for 8 elements.
+        // SAFETY: as above, and there is space for 8 elements.
         unsafe { vst1q_u16(out.as_mut_ptr().cast(), halves) }
     }
 
@@ -157,7 +157,7 @@ impl Simd for Neon {
         let out = &mut out[..8];
         // SAFETY: `self` proves that the machine has the instructions.
         let bytes = unsafe { narrow(v) };
-        // SAFETY: as above, and there is room for 8 elements.
+        // SAFETY: as above, and there is space for 8 elements.
         unsafe { vst1_s8(out.as_mut_ptr(), bytes) }
     }
 
@@ -171,7 +171,7 @@ impl Simd for Neon {
         let out = &mut out[..8];
         // SAFETY: `self` proves that the machine has the instructions.
         let halves = unsafe { narrow(v) };
-        // SAFETY: as above, and there is room for 8 elements.
+        // SAFETY: as above, and there is space for 8 elements.
         unsafe { vst1q_s16(out.as_mut_ptr(), halves) }
     }
 
@@ -221,7 +221,7 @@ impl Simd for Neon {
     #[inline(always)]
     fn store_pairs(self, x: Self::I, out: &mut [i16]) {
         for (x, out) in x.into_iter().zip(out[..16].chunks_exact_mut(8)) {
-            // SAFETY: there is room for 8 elements, and `self` proves that the machine has the instructions.
+            // SAFETY: there is space for 8 elements, and `self` proves that the machine has the instructions.
             unsafe { vst1q_s16(out.as_mut_ptr(), vreinterpretq_s16_s32(x)) }
         }
     }
@@ -297,8 +297,8 @@ simd_kernels!("neon", Neon::new(), {
     packed_bf16(groups: &[u8], x: &[f32], n_cols: usize, out: &mut [f32]) = numbers::numbers::<_, bf16>;
     narrow_f16(x: &[f32], out: &mut [f16]) = dots::narrow_f16;
     narrow_q8_0(x: &[f32], codes: &mut [i8], scales: &mut [f16]) = activation::narrow_q8_0;
-    unit_i16(x: &[f32]) -> f32 = whole::unit_i16;
-    narrow_i16(x: &[f32], unit: f32, out: &mut [i16]) = whole::narrow_i16;
+    unit_i16(x: &[f32]) -> f32 = int16::unit_i16;
+    narrow_i16(x: &[f32], unit: f32, out: &mut [i16]) = int16::narrow_i16;
     expand_f16(row: &[u8], out: &mut [f32]) = dots::expand_f16;
     expand_bf16(row: &[u8], out: &mut [f32]) = dots::expand_bf16;
     quantize_activations(x: &[f32], out: &mut [Q8Block]) = activation::quantize_activations;

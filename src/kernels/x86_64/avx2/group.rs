@@ -1,4 +1,4 @@
-//! Reads packed groups (see [`crate::quant::packed`]) into 256-bit registers: of each quad, the four columns of eight rows, one
+//! Reads packed groups (see [`crate::quant::packed`]) into 256-bit registers: for each quad, the four columns of eight rows, one
 //! in each 32-bit lane. `h` says which rows: the first eight or the others.
 
 use std::arch::x86_64::*;
@@ -11,16 +11,16 @@ use crate::quant::packed::{Ahead, Codes, Group, STRIP, Scales};
 /// Rows in a register.
 pub const LANES: usize = 8;
 
-/// Bytes between what a single vector is multiplied with and what is fetched from memory meanwhile: into the first cache, for one
-/// use, where it has room for all that is under way ([`holds_stretch`]). On Zen 5 one thread then reads 37 to 40 GB/s of most
-/// formats in a loop of its own, of the 41 to 43 that a plain sum reads; 32 to 35 in two steps.
-const AT_ONCE: usize = 24576;
-/// The same in two steps: into the second cache, and what is fetched from there. On Zen 4 one thread then reads 24 GB/s
-/// of Q4_0 and Q6_K, of the 25 to 30 that a plain sum reads; 20 with 12 KB, 17 with 8 KB into the first cache.
+/// Bytes between the current weights of a single vector's product and those that are fetched meanwhile, where the first-level
+/// cache holds all lines under way ([`holds_stretch`]): then one step fetches them into it. On Zen 5 one thread then reads 37 to
+/// 40 GB/s of most formats in a loop of its own, of the 41 to 43 that a plain sum reads; 32 to 35 in two steps.
+const AHEAD_IN_ONE_STEP: usize = 24576;
+/// The same in two steps: into the second-level cache, and from there. On Zen 4 one thread then reads 24 GB/s of Q4_0 and Q6_K,
+/// of the 25 to 30 that a plain sum reads; 20 with 12 KB, 17 with 8 KB into the first-level cache.
 const AHEAD: usize = 32768;
 const NEAR: usize = 2048;
-/// The same for several vectors, which take longer: 4 KB are too little, and 32 KB are no better. Many are fetched for too:
-/// without that prompts of 512 tokens in a file of Llama 3.2 1B's shape took a fifth longer (Q8_0, Zen 5).
+/// The same for several vectors, which take longer: 4 KB are too little, and 32 KB are no better. Many vectors need it too:
+/// without it, prompts of 512 tokens in a file of Llama 3.2 1B's shape took a fifth longer (Q8_0, Zen 5).
 const AHEAD_OF_SEVERAL: usize = 14336;
 
 /// The values of the four-bit codes of IQ4_NL and IQ4_XS, plus 128.
@@ -47,14 +47,14 @@ pub struct Parts<'a> {
     pub codes: &'a [u8],
     pub scales: &'a [u8],
     pub units: &'a [u8],
-    /// Bytes from the beginning of the codes to the end of what is multiplied next.
+    /// Bytes from the beginning of the codes to the end of the groups that are multiplied next.
     end: usize,
-    /// What comes after that.
+    /// The memory that is multiplied after those.
     then: &'a Ahead,
     /// Bytes from the first to the last that are multiplied without a break.
     stretch: usize,
-    /// Whether a single vector's are fetched in one step.
-    at_once: bool,
+    /// Whether a single vector's weights are fetched in one step.
+    in_one_step: bool,
 }
 
 impl<'a> Parts<'a> {
@@ -70,35 +70,35 @@ impl<'a> Parts<'a> {
             end,
             then: group.then,
             stretch: group.n_before + end,
-            at_once: holds_stretch(),
+            in_one_step: holds_stretch(),
         }
     }
 
-    /// Fetches what is read some pieces later, perhaps of a group that follows: too far ahead for the machine to see it coming,
-    /// which takes groups for many short streams. `bytes` is what a piece takes of the group in all. For a `single` vector they
-    /// come into the first cache.
+    /// Fetches what is read some pieces later, perhaps of a following group: too far ahead for the processor's own prefetching,
+    /// to which groups are many short streams. `bytes` are the bytes of a piece in the group. For a `single` vector they go into
+    /// the first-level cache.
     #[inline]
     #[target_feature(enable = "avx2,fma,f16c")]
     pub fn prefetch(&self, i: usize, bytes: usize, single: bool) {
         let bytes = i * bytes..(i + 1) * bytes;
-        match (single, self.at_once) {
+        match (single, self.in_one_step) {
             (false, _) => self.fetch(bytes, AHEAD_OF_SEVERAL),
-            (true, true) => self.fetch_lines::<_MM_HINT_NTA, false, true>(bytes, AT_ONCE),
+            (true, true) => self.fetch_lines::<_MM_HINT_NTA, false, true>(bytes, AHEAD_IN_ONE_STEP),
             (true, false) => self.fetch_lines::<_MM_HINT_T1, true, true>(bytes, AHEAD),
         }
     }
 
-    /// Fetches what lies so far behind some bytes of the group into the second cache: the lines that begin there, so that none of a
-    /// group is left out, and none fetched twice.
+    /// Fetches what lies `ahead` of some bytes of the group into the second-level cache: the lines that begin there, so that each
+    /// line is fetched exactly one time.
     #[inline]
     #[target_feature(enable = "avx2,fma,f16c")]
     pub fn fetch(&self, bytes: Range<usize>, ahead: usize) {
         self.fetch_lines::<_MM_HINT_T1, false, false>(bytes, ahead);
     }
 
-    /// As [`Parts::fetch`], into the cache that `HINT` says, and what is near into the first if `NEAR_TOO`. What is not the common
-    /// case is put elsewhere if `APART`: loops over one vector are faster for it, those over eight, whose sums would go through
-    /// memory, slower.
+    /// As [`Parts::fetch`], into the cache of `HINT`, and what is near into the first-level cache if `NEAR_TOO`. With `APART` the
+    /// rare cases are in a function of their own: loops over one vector are faster for it; loops over eight, whose sums would go
+    /// through memory, are slower.
     #[inline]
     #[target_feature(enable = "avx2,fma,f16c")]
     fn fetch_lines<const HINT: i32, const NEAR_TOO: bool, const APART: bool>(
@@ -107,11 +107,11 @@ impl<'a> Parts<'a> {
         ahead: usize,
     ) {
         let first = self.codes.as_ptr().cast::<i8>();
-        // Of a short stretch all, so that of what comes then the beginning is fetched.
+        // Of a short stretch all, and then the beginning of what follows.
         let ahead = self.stretch.min(ahead);
         let (mut line, end) = (bytes.start.next_multiple_of(64), bytes.end);
         if ahead + end <= self.end {
-            // Mostly nothing has to be asked of each line.
+            // Mostly no line needs a check.
             while line < end {
                 fetch_line::<HINT>(first.wrapping_add(ahead + line));
                 if NEAR_TOO {
@@ -126,7 +126,7 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// Fetches lines of which some may be of what comes then.
+    /// Fetches lines of which some may belong to what follows.
     #[inline]
     #[target_feature(enable = "avx2,fma,f16c")]
     fn fetch_each<const HINT: i32, const NEAR_TOO: bool>(&self, mut line: usize, end: usize, ahead: usize) {
@@ -173,7 +173,7 @@ pub fn load_f32(x: &[f32; LANES]) -> __m256 {
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 pub fn store_f32(out: &mut [f32; LANES], x: __m256) {
-    // SAFETY: there is room for 8 numbers.
+    // SAFETY: there is space for 8 numbers.
     unsafe { _mm256_storeu_ps(out.as_mut_ptr(), x) }
 }
 
@@ -261,7 +261,7 @@ pub fn nibbles(p: &[u8], h: usize) -> [__m256i; 8] {
     q
 }
 
-/// What four-bit codes stand for.
+/// The values of four-bit codes.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 fn look_up(p: &[u8], h: usize, values: &[u8; 16]) -> [__m256i; 8] {
@@ -294,7 +294,7 @@ pub fn e2m1(p: &[u8], h: usize) -> [__m256i; 8] {
     look_up(p, h, &E2M1)
 }
 
-/// Two planes, whose bits `2i..2i + 2` belong to quad `4p + i`: of each quad these, moved to bits `SHIFT..SHIFT + 2`.
+/// Two planes, whose bits `2i..2i + 2` belong to quad `4p + i`: those of each quad, moved to bits `SHIFT..SHIFT + 2`.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 fn planes<const SHIFT: i32>(p: &[u8], h: usize) -> [__m256i; 8] {
@@ -441,8 +441,8 @@ pub fn add_less_minimum(acc: __m256, (d, m): (__m256, __m256), sum: __m256i, x: 
     add_sum(_mm256_fnmadd_ps(m, _mm256_set1_ps(x.sum), acc), d, sum, x)
 }
 
-/// The bits of `d[0] * Σ code·x` of the first half of a piece plus `d[1]` times that of the second, from the sums of codes that are
-/// 12 too large.
+/// The bits of `d[0] * Σ code·x` of the first half of a piece plus `d[1]` times that of the second, from the sums of codes that
+/// are 12 too large.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 pub fn float_halves([low, high]: [__m256i; 2], d: [__m256; 2], x: &Q8Block) -> __m256i {

@@ -1,6 +1,6 @@
-//! Products with packed weights (see [`crate::quant::packed`]) by `vpmaddubsw`, which multiplies codes as unsigned bytes and
-//! adds two products. As many of these are added in 16 bits as can be without overflow. Of codes of eight bits the magnitudes
-//! are multiplied, with activations that have their signs.
+//! Products with packed weights (see [`crate::quant::packed`]) by `vpmaddubsw`, which multiplies codes as unsigned bytes and adds
+//! two products. As many of these as fit are added in 16 bits. Signed codes of eight bits are multiplied by their magnitudes,
+//! with activations that have their signs.
 
 use std::arch::x86_64::*;
 
@@ -61,8 +61,8 @@ fn run(add: AddPieces, parts: &Parts<'_>, n: usize, x: &[Q8Block], out: &mut [f3
     unsafe { add(parts, n, x, out) }
 }
 
-/// `Σ code · x` of each row over four quads from quad `FIRST` on, times the numbers in both halves of the lanes of
-/// `factor`. Codes are so small that `SUMS` products of pairs fit 16 bits.
+/// `Σ code · x` of each row over four quads from quad `FIRST` on, times the numbers in both halves of the lanes of `factor`.
+/// Codes are small enough that `SUMS` products of pairs fit 16 bits.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 fn four_quads<const FIRST: usize, const SUMS: usize>(

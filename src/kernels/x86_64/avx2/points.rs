@@ -1,6 +1,6 @@
-//! Blocks of formats whose values are points of a grid, or digits, in registers of 256 bits: a piece of one row in each, its values
-//! looked up point by point. Of these are made the bytes of [`crate::quant::packed::Packing::pack`], and products with single
-//! vectors, for which nothing has to be put side by side but sums.
+//! Blocks of formats whose values are points of a grid, or digits, in registers of 256 bits: each has a piece of one row, whose
+//! values are looked up point by point. Packing makes the bytes of [`crate::quant::packed::Packing::pack`] of them. Products with
+//! single vectors use them directly, and only their sums have to be put side by side.
 
 use std::arch::x86_64::*;
 
@@ -57,7 +57,7 @@ struct Block {
 /// Eight values.
 type Point = [u8; 8];
 
-/// 32 values: those of four points, one behind the other.
+/// 32 values: those of four points, one after another.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 fn together([a, b, c, d]: [Point; 4]) -> __m256i {
@@ -65,7 +65,7 @@ fn together([a, b, c, d]: [Point; 4]) -> __m256i {
     _mm256_setr_epi64x(a, b, c, d)
 }
 
-/// The values, negated where all bits of a byte of `masks` are set and not where none is.
+/// The values, negated where all bits of a byte of `masks` are set, and kept where none is.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 fn negated(values: [Point; 4], masks: [Point; 4]) -> __m256i {
@@ -85,7 +85,7 @@ fn bytes<const N: usize>(values: [i8; N]) -> [u8; N] {
     values.map(i8::cast_unsigned)
 }
 
-/// One module per format: how a block is read, and the part of the unit that values are whole numbers of.
+/// One module per format: how a block is read, and the fraction of the unit that values are multiples of.
 macro_rules! format {
     ($name:ident, $factor:literal, |$block:ident, $g:ident| $piece:expr, |$scaled:ident, $h:ident| $scale:expr, |$of:ident| $unit:expr) => {
         mod $name {
@@ -179,7 +179,7 @@ macro_rules! format {
 fn put(block: &Block, values: &mut [u8; LEN]) {
     for (piece, out) in block.pieces.iter().zip(values.as_chunks_mut::<COLS>().0) {
         let codes = _mm256_xor_si256(*piece, _mm256_set1_epi8(-128));
-        // SAFETY: there is room for 32 bytes.
+        // SAFETY: there is space for 32 bytes.
         unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), codes) };
     }
 }
@@ -192,7 +192,7 @@ struct Group<'a> {
 }
 
 impl<'a> Group<'a> {
-    /// Of so many blocks. What rows that are missing would have is zeros.
+    /// A group of this many blocks. Missing rows become zeros.
     fn of(out: &'a mut [u8], n_blocks: usize) -> Group<'a> {
         let (codes, rest) = out.split_at_mut(n_blocks * STRIP * Codes::U8.bytes());
         rest.fill(0);
@@ -206,7 +206,7 @@ impl<'a> Group<'a> {
             half[r] = scale;
         }
         let bits = u16::from_le_bytes(block.unit);
-        // What is no number is quiet.
+        // NaNs become quiet.
         let bits = if bits & 0x7FFF > 0x7C00 { bits | 0x200 } else { bits };
         self.units[b * Scales::Halves.unit_bytes() + 2 * r..][..2].copy_from_slice(&bits.to_le_bytes());
     }
@@ -217,7 +217,7 @@ impl<'a> Group<'a> {
     }
 }
 
-/// Adds the products of a block of each of eight rows: the sums and the order of [`super::packed`]'s products of such formats.
+/// Adds the products of a block of each of eight rows: the sums, in the order of [`super::packed`]'s products of such formats.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 fn add_blocks(blocks: &[Block; LANES], factor: f32, x: &[Q8Block; STRIP], mut acc: __m256) -> __m256 {
@@ -272,7 +272,7 @@ fn sum_of_each(x: [__m256i; LANES]) -> __m256i {
     _mm256_add_epi32(first, _mm256_permute2x128_si256::<0x31>(low, high))
 }
 
-/// The point of eight values with that number, of which the lowest bits count.
+/// The point of eight values with the number in the lowest bits.
 #[inline(always)]
 fn point<const N: usize>(table: &[[i8; 8]; N], number: usize) -> Point {
     bytes(table[number % N])
@@ -366,7 +366,7 @@ format!(
         let bits = u16::from_le_bytes(block.groups[g]);
         let high = |p: usize| usize::from(bits >> (3 * p) & 7) << 8;
         let points = four(|p| quant::iq1_s::EIGHTHS[usize::from(block.low[g][p]) | high(p)]);
-        // The points are those plus 128.
+        // These tables hold the points plus 128.
         let shift = if bits >> 15 == 0 { 1 - -128 } else { -1 - -128 };
         _mm256_add_epi8(together(points), _mm256_set1_epi8(shift as i16 as i8))
     },
@@ -412,7 +412,7 @@ fn digit(mut bytes: __m256i, k: usize) -> __m256i {
     for _ in 0..k {
         bytes = _mm256_add_epi8(_mm256_add_epi8(bytes, bytes), bytes);
     }
-    // Bytes of all bits where the digit is at least 1, and 2.
+    // Bytes with all bits set where the digit is at least 1, and 2.
     let at_least =
         |least: u8| _mm256_cmpeq_epi8(_mm256_max_epu8(bytes, _mm256_set1_epi8(least.cast_signed())), bytes);
     let less = _mm256_add_epi8(at_least(86), at_least(171));

@@ -1,16 +1,18 @@
-//! Products with packed weights, eight rows at a time, one in each 32-bit lane: the loops, which every level with registers
-//! of 256 bits compiles for its instructions. The codes of a piece stay in eight registers while they are multiplied with one
-//! vector of activations after another, whose quads are broadcast to all lanes. Integer sums are exact.
+//! Products with packed weights, eight rows at a time, one in each 32-bit lane: the loops, which every level with registers of
+//! 256 bits compiles for its instructions. The codes of a piece stay in eight registers while they are multiplied with one vector
+//! of activations after another, whose quads are broadcast to all lanes. Integer sums are exact.
 #![forbid(unsafe_code)]
 
-/// The packed products of a level: its table, and a module for each format, but for those with codes of eight bits, `q8_0`,
+/// The packed products of a level: its table, and a module for each format, except those with codes of eight bits, `q8_0`,
 /// `iq4_nl`, `iq4_xs`, `wholes`, `quarters` and `eighths`, which the level adds.
 ///
-/// The level brings `sum::<SUMS>(codes, x)`, the sums over a piece, and `scaled_sum::<SUMS>(codes, scales, x)`, those over its
-/// halves times their scales, which stand in both halves of each lane, and `half_sums(codes, x)`, those over the halves. `SUMS` products of pairs fit 16 bits. Its `run` calls
-/// what was compiled for its instructions. Its macro `many!` makes a format's `many(parts, n, x, out)`, which multiplies the first
-/// vectors, or none, and returns how many. It is told whether `pieces` have scales or `halves` of them, and `SUMS`; that
-/// vectors are multiplied `alone`; or what the level's own formats say.
+/// The level brings `sum::<SUMS>(codes, x)`, the sums over a piece; `scaled_sum::<SUMS>(codes, scales, x)`, those over its halves
+/// times their scales, which stand in both halves of each lane; and `half_sums(codes, x)`, those over the halves. `SUMS` products
+/// of pairs fit 16 bits. Its `run` calls the functions that were compiled for its instructions.
+///
+/// Its macro `many!` makes a format's `many(parts, n, x, out)`, which multiplies the first vectors, or none, and returns how
+/// many. Its arguments say whether `pieces` have scales or `halves` of them, and `SUMS`; that vectors are multiplied `alone`; or
+/// what the level's own formats need.
 macro_rules! packed_products {
     ($features:literal) => {
         use crate::kernels::PackedProduct;
@@ -80,8 +82,8 @@ macro_rules! packed_products {
     };
 }
 
-/// One module per format: what is read of a half's piece `i`, its codes and the numbers that go with them, the sum of each row
-/// with a vector, and what that adds.
+/// One module per format: how a half's piece `i` is read, its codes and the numbers beside them, the sum of each row with a
+/// vector, and what that adds.
 macro_rules! product {
     (
         $features:literal, $name:ident, $codes:expr, $scales:expr, $read:expr, $kind:tt,
@@ -95,7 +97,7 @@ macro_rules! product {
             const CODES: Codes = $codes;
             const SCALES: Scales = $scales;
 
-            /// What goes with the codes of eight rows of a piece.
+            /// The numbers beside the codes of eight rows of a piece.
             type Line = $line;
 
             #[inline]

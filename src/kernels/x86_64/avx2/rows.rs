@@ -13,8 +13,8 @@ pub fn transpose(rows: &Rows<'_>, at: usize, out: &mut [u8]) {
     transpose_runs(rows, at, out, |bytes, row_bytes, runs| unsafe { whole_runs(bytes, row_bytes, runs) });
 }
 
-/// Fetches bytes from `16i` on of the sixteen rows that come next, of which the machine sees too little to fetch them by itself:
-/// with every other run, since two are half a line.
+/// Fetches bytes from `16i` on of the sixteen rows that come next, whose streams are too short for the processor's own
+/// prefetching: with every other run, since two runs are half a line.
 #[inline(always)]
 pub fn fetch_next_rows(bytes: &[u8], row_bytes: usize, i: usize) {
     for r in (ROWS..2 * ROWS).filter(|_| i.is_multiple_of(2)) {
@@ -22,7 +22,7 @@ pub fn fetch_next_rows(bytes: &[u8], row_bytes: usize, i: usize) {
     }
 }
 
-/// Sixteen bytes of sixteen rows, each `row_bytes` behind the one before, for each run.
+/// Sixteen bytes of sixteen rows, each `row_bytes` after the one before, for each run.
 #[target_feature(enable = "avx2")]
 fn whole_runs(bytes: &[u8], row_bytes: usize, runs: &mut [[u8; RUN]]) {
     let end = row_bytes.saturating_mul(15).saturating_add(16 * runs.len());
@@ -47,7 +47,7 @@ fn whole_runs(bytes: &[u8], row_bytes: usize, runs: &mut [[u8; RUN]]) {
             ];
             for (j, half) in halves.into_iter().enumerate() {
                 let out = &mut run[64 * j + 4 * first..][..32];
-                // SAFETY: there is room for 32 bytes.
+                // SAFETY: there is space for 32 bytes.
                 unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), half) };
             }
         }

@@ -1,6 +1,6 @@
-//! Products of a packed group with several vectors: a piece is expanded to bytes, which stay in the first cache while all vectors
-//! are multiplied with them, four at a time. Each quad of activations is broadcast once for all sixteen rows, and eight
-//! sums are under way together. Integer sums are exact, so a vector's products have the bits that it gets alone.
+//! Products of a packed group with several vectors. A piece is expanded to bytes, which stay in the first-level cache while all
+//! vectors are multiplied with them, four at a time. Each quad of activations is broadcast once for all sixteen rows, and eight
+//! sums are under way together. Integer sums are exact, so a vector's products have the same bits as alone.
 
 use std::arch::asm;
 use std::arch::x86_64::*;
@@ -13,7 +13,7 @@ pub const TILE: usize = 4;
 
 /// Codes of a piece of eight rows, quad by quad.
 pub type Quads = [__m256i; 8];
-/// What each of a tile's vectors gives for the first eight rows and for the others.
+/// The sums of each of a tile's vectors with the first eight rows and with the others.
 pub type Sums = [[__m256i; 2]; TILE];
 /// Numbers for both halves of each lane: for the first half of a piece and for the second, those of the first eight rows and of
 /// the others.
@@ -23,9 +23,9 @@ pub type Factors = [[__m256i; 2]; 2];
 #[derive(Clone, Copy)]
 pub struct Signed {
     magnitudes: Quads,
-    /// All bits of those below zero.
+    /// All bits set for those below zero.
     below_zero: Quads,
-    /// `Σ factor · magnitude` of those: what products lack with `-x - 1` in place of `-x`.
+    /// `Σ factor · magnitude` of those: what products with `-x - 1` in place of `-x` lack.
     missing: __m256i,
 }
 
@@ -37,7 +37,7 @@ macro_rules! many {
         }
     };
     ($kind:tt, $read:expr) => {
-        /// Multiplies four vectors at a time as long as there are so many. Returns how many that were.
+        /// Multiplies four vectors at a time while there are as many. Returns the number of vectors.
         fn many(parts: &Parts<'_>, n: usize, x: &[Q8Block], out: &mut [f32]) -> usize {
             let n_many = out.len() / ROWS / TILE * TILE;
             if n_many > 0 {
@@ -77,7 +77,7 @@ macro_rules! many {
     };
 }
 
-/// What is kept of codes for all tiles.
+/// The codes in the form that all tiles use.
 macro_rules! expanded {
     ((signed pieces), $codes:expr, $line:expr) => {
         Signed::of(&$codes, [_mm256_set1_epi16(1); 2])
@@ -90,8 +90,8 @@ macro_rules! expanded {
     };
 }
 
-/// The sums of a tile. `pieces` have a scale or `halves` of them, and so many quads' products fit 16 bits, if codes are not `signed`
-/// numbers of eight bits.
+/// The sums of a tile. `pieces` have a scale or `halves` of them; the number is how many quads' products fit 16 bits. Codes of
+/// eight bits are `signed`.
 macro_rules! sums {
     ((pieces 8), $codes:expr, $lines:expr, $x:expr) => {
         whole($codes, $x)
@@ -118,7 +118,7 @@ pub fn by_half(first: [__m256i; 2], others: [__m256i; 2]) -> Factors {
     [[first[0], others[0]], [first[1], others[1]]]
 }
 
-/// Has the sums in registers here: compilers would add in another order, for which there are too few.
+/// Keeps the sums in registers here: compilers would add in another order, for which there are too few registers.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 fn keep(sums: &mut Sums) {
@@ -141,7 +141,7 @@ fn keep(sums: &mut Sums) {
 }
 
 impl Signed {
-    /// Those of `codes`; halves of the piece have a factor each.
+    /// The sums of `codes`; halves of the piece have a factor each.
     #[inline]
     #[target_feature(enable = "avx2,fma,f16c")]
     pub fn of(codes: &Quads, factors: [__m256i; 2]) -> Signed {
@@ -201,7 +201,7 @@ pub fn by_twos(codes: &[Quads; 2], factors: &Factors, x: [&Q8Block; TILE]) -> Su
 }
 
 /// `Σ factor · code · x` for signed codes of eight bits: magnitudes of codes, of which two products with any activations fit 16
-/// bits, times activations whose bits are turned where the code is below zero, which makes `-x - 1` of them.
+/// bits, times activations whose bits are inverted where the code is below zero, which makes `-x - 1` of them.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 pub fn signed(codes: &[Signed; 2], factors: &Factors, x: [&Q8Block; TILE]) -> Sums {
@@ -271,8 +271,8 @@ fn add_signed(
         for t in 0..TILE {
             let x = quad(x[t], j);
             for h in 0..2 {
-                let turned = _mm256_xor_si256(x, codes[h].below_zero[j]);
-                let products = _mm256_maddubs_epi16(codes[h].magnitudes[j], turned);
+                let signed = _mm256_xor_si256(x, codes[h].below_zero[j]);
+                let products = _mm256_maddubs_epi16(codes[h].magnitudes[j], signed);
                 sums[t][h] = _mm256_add_epi32(sums[t][h], _mm256_madd_epi16(products, factors[half][h]));
             }
         }

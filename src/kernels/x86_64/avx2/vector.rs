@@ -9,7 +9,7 @@ use super::super::fetch_line;
 use super::super::wide::{self as products, AddWhole};
 use crate::kernels::simd::wide::LargestSum;
 use crate::kernels::simd::{
-    Simd, activation, attention as attn, dots, elementwise, norm, numbers, scan, simd_kernels, whole, wide,
+    Simd, activation, attention as attn, dots, elementwise, int16, norm, numbers, scan, simd_kernels, wide,
 };
 use crate::kernels::{AttnState, AttnTile, I16Block, RopeStyle, ScanStep, SelectiveStep, UnlearnStep};
 use crate::quant::Q8Block;
@@ -104,7 +104,7 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn store(self, v: __m256, out: &mut [f32]) {
         let out = &mut out[..8];
-        // SAFETY: there is room for 8 elements, and `self` proves that the machine has the instruction.
+        // SAFETY: there is space for 8 elements, and `self` proves that the machine has the instruction.
         unsafe { _mm256_storeu_ps(out.as_mut_ptr(), v) }
     }
 
@@ -113,7 +113,7 @@ impl Simd for Avx2 {
         let out = &mut out[..8];
         // SAFETY: `self` proves that the machine has the instruction.
         let halves = unsafe { _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(v) };
-        // SAFETY: as above, and there is room for 8 elements.
+        // SAFETY: as above, and there is space for 8 elements.
         unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), halves) }
     }
 
@@ -143,7 +143,7 @@ impl Simd for Avx2 {
         let out = &mut out[..8];
         // SAFETY: `self` proves that the machine has the instructions.
         let halves = unsafe { halves(v) };
-        // SAFETY: as above, and there is room for 8 elements.
+        // SAFETY: as above, and there is space for 8 elements.
         unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), halves) }
     }
 
@@ -189,7 +189,7 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn store_pairs(self, x: __m256i, out: &mut [i16]) {
         let out = &mut out[..16];
-        // SAFETY: there is room for 16 elements, and `self` proves that the machine has the instruction.
+        // SAFETY: there is space for 16 elements, and `self` proves that the machine has the instruction.
         unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), x) }
     }
 
@@ -346,8 +346,8 @@ simd_kernels!("avx2,fma,f16c", Avx2::new(), {
     wide_product(group: &Group<'_>, x: &[I16Block], out: &mut [f32]) = products::product;
     narrow_f16(x: &[f32], out: &mut [f16]) = dots::narrow_f16;
     narrow_q8_0(x: &[f32], codes: &mut [i8], scales: &mut [f16]) = activation::narrow_q8_0;
-    unit_i16(x: &[f32]) -> f32 = whole::unit_i16;
-    narrow_i16(x: &[f32], unit: f32, out: &mut [i16]) = whole::narrow_i16;
+    unit_i16(x: &[f32]) -> f32 = int16::unit_i16;
+    narrow_i16(x: &[f32], unit: f32, out: &mut [i16]) = int16::narrow_i16;
     expand_f16(row: &[u8], out: &mut [f32]) = dots::expand_f16;
     expand_bf16(row: &[u8], out: &mut [f32]) = dots::expand_bf16;
     quantize_activations(x: &[f32], out: &mut [Q8Block]) = activation::quantize_activations;

@@ -1,5 +1,5 @@
-//! Activations rounded to int8, sixteen blocks at a time: each in a lane of its own, so that what is added up over a block
-//! needs no lane of another. The bits are those of [`quantize_activations`](crate::quant::quantize_activations).
+//! Activations rounded to int8, sixteen blocks at a time, each in a lane of its own: so sums over a block need no other lane. The
+//! bits are those of [`quantize_activations`](crate::quant::quantize_activations).
 
 use std::arch::x86_64::*;
 
@@ -34,7 +34,7 @@ pub fn quantize_activations(x: &[f32], out: &mut [Q8Block]) {
 #[derive(Clone, Copy)]
 struct Rounded {
     unit: __m512,
-    /// Of each block, four neighbouring values.
+    /// Four neighbouring values of each block.
     quads: [__m512i; 8],
     sum: __m512i,
     sum_low: __m512i,
@@ -43,8 +43,8 @@ struct Rounded {
     yq: __m512,
 }
 
-/// Quantizes sixteen blocks, or does nothing where one has numbers that are none, or so small that a scale's reciprocal is
-/// none.
+/// Quantizes sixteen blocks, or does nothing where one has numbers that are NaN or infinite, or so small that a scale's
+/// reciprocal overflows.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 fn quantize_run(x: &[f32; LANES * Q8Block::LEN], out: &mut [Q8Block; LANES]) -> bool {
     let mut columns = [_mm512_setzero_ps(); Q8Block::LEN];
@@ -57,7 +57,7 @@ fn quantize_run(x: &[f32; LANES * Q8Block::LEN], out: &mut [Q8Block; LANES]) -> 
         }
         columns[half * LANES..][..LANES].copy_from_slice(&transposed(&rows));
     }
-    // Magnitudes are in the order of their bits, those of numbers that are none behind all others.
+    // Magnitudes have the order of their bits; NaNs come after all numbers.
     let mut max = _mm512_setzero_si512();
     for column in columns {
         max = _mm512_max_epu32(max, _mm512_castps_si512(_mm512_abs_ps(column)));
@@ -109,11 +109,11 @@ fn store(words: &[__m512; LANES], out: &mut [Q8Block; LANES]) {
     let out: &mut [f32; LANES * WORDS] = bytemuck::cast_mut(out);
     for (i, words) in words[..LANES - 1].iter().enumerate() {
         let out = &mut out[i * WORDS..][..LANES];
-        // SAFETY: there is room for 16 words.
+        // SAFETY: there is space for 16 words.
         unsafe { _mm512_storeu_ps(out.as_mut_ptr(), *words) };
     }
     let last = &mut out[(LANES - 1) * WORDS..];
-    // SAFETY: there is room for the words that are written, [`WORDS`].
+    // SAFETY: there is space for the words that are written, [`WORDS`].
     unsafe { _mm512_mask_storeu_ps(last.as_mut_ptr(), (1 << WORDS) - 1, words[LANES - 1]) };
 }
 
@@ -140,7 +140,7 @@ fn round_to(columns: &[__m512; Q8Block::LEN], unit: __m512, inverse: __m512) -> 
             let half = _mm512_ternarylogic_epi32::<0xca>(sign, _mm512_castps_si512(y), below_half);
             let q = _mm512_cvttps_epi32(_mm512_add_ps(y, _mm512_castsi512_ps(half)));
             let product = _mm512_mul_ps(y, _mm512_cvtepi32_ps(q));
-            // As the definition adds them up: each to the one sixteen before it, then halves.
+            // In the order of the definition: each to the one sixteen before it, then halves.
             products[i % LANES] =
                 if i < LANES { product } else { _mm512_add_ps(products[i % LANES], product) };
             quad = match k {

@@ -1,5 +1,5 @@
-//! How packed weights (see [`crate::quant::packed`]) are read into registers of 512 bits, sixteen rows at a time, one in
-//! each 32-bit lane, and what becomes of their sums.
+//! How packed weights (see [`crate::quant::packed`]) are read into registers of 512 bits, sixteen rows at a time, one in each
+//! 32-bit lane, and how their sums are scaled.
 
 use std::arch::x86_64::*;
 
@@ -10,7 +10,7 @@ use crate::quant::packed::{Codes, Scales};
 
 /// The values of the four-bit codes of IQ4_NL and IQ4_XS, plus 128.
 const IQ4: [u8; 16] = [1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241];
-/// For each quad where the bits of its bytes are in 64, a word of 32 of each of two rows.
+/// For each quad, the places of its bytes' bits in 64, a word of 32 of each of two rows.
 pub const BITS: [[u8; 64]; 8] = {
     let mut bits = [[0; 64]; 8];
     let mut i = 0;
@@ -109,7 +109,7 @@ fn load_i8(p: &[u8]) -> __m512 {
     _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(load_128(p)))
 }
 
-/// Quad `j` of a piece whose codes have four bits, shifted left by `SHIFT`; what leaves a byte is cut off.
+/// Quad `j` of a piece whose codes have four bits, shifted left by `SHIFT`; bits that leave a byte are dropped.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,avx512bitalg,f16c")]
 fn nibble<const SHIFT: i32>(p: &[u8], j: usize) -> __m512i {
@@ -177,7 +177,7 @@ pub fn begin(biased: bool, halves: bool, x: &Q8Block) -> [__m512i; 2] {
     }
 }
 
-/// One module per format, of what instruction sets with registers of 512 bits share.
+/// One module per format, with what instruction sets with registers of 512 bits share.
 macro_rules! format {
     (
         $name:ident, $codes:expr, $quad:expr, $scales:expr, $halves:expr, $biased:expr, $n_lines:literal,
@@ -196,7 +196,7 @@ macro_rules! format {
             /// Whether codes are 128 larger than what they stand for.
             pub const BIASED: bool = $biased;
 
-            /// What the sums of a block's products begin with, those of a piece or of its halves.
+            /// The start values of the sums of a block's products: of a piece or of its halves.
             #[inline]
             #[target_feature(
                 enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,avx512bitalg,f16c"
@@ -240,7 +240,7 @@ macro_rules! format {
                 $line
             }
 
-            /// The sum and what a piece adds to it: from the sums of products of the piece, or of its halves, and its scales.
+            /// The sum plus what a piece adds to it, from the sums of products of the piece, or of its halves, and its scales.
             #[inline]
             #[target_feature(
                 enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,avx512bitalg,f16c"
@@ -273,8 +273,8 @@ macro_rules! scaled {
     };
 }
 
-/// As `scaled`, but with codes that, times `$times`, are 128 too large: `d / $times * x.d * Σ code·x`, where the sum
-/// begins with the offset.
+/// As `scaled`, with codes that, times `$times`, are 128 too large: `d / $times * x.d * Σ code·x`, where the sum begins with the
+/// offset.
 macro_rules! biased {
     ($name:ident, $codes:expr, $quad:expr, $times:literal) => {
         format!(
@@ -426,7 +426,7 @@ format!(
 biased!(q4_0, Codes::U4, nibble::<4>, 16.0);
 biased!(q5_0, Codes::U5, five_bits::<3>, 8.0);
 biased!(iq4_nl, Codes::U4, (|p: &[u8], j: usize| look_up(p, j, &IQ4)), 1.0);
-// This could be of those, but then the greedy tale of the model in `examples/models` would be another one than at all other
+// This could be one of those, but then the greedy text of the model in `examples/models` would differ from that of all other
 // levels: two logits of its first token are 0.002 apart.
 scaled!(q8_0, Codes::U8, eight_bits, 128, Scales::F16, load_f16);
 scaled!(mxfp4, Codes::U4, (|p: &[u8], j: usize| look_up(p, j, &E2M1)), 12, Scales::Bf16, load_bf16);

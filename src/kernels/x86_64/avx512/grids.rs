@@ -1,6 +1,6 @@
 //! Codes of formats whose values are points of a grid, or digits, from groups that keep the bits of the file (see
-//! [`crate::quant::words`]): sixteen rows at a time, a word of each in its 32-bit lane. Points are gathered from tables that the first
-//! cache holds; those of eight values as two bits for each.
+//! [`crate::quant::words`]): sixteen rows at a time, a word of each in its 32-bit lane. Points are gathered from tables that the
+//! first-level cache holds; those of eight values have two bits for each.
 
 use std::arch::x86_64::*;
 
@@ -8,7 +8,7 @@ use super::formats::{self, BITS, Parts, load, load_128, load_f16};
 use crate::quant::packed::{Codes, Packing, STRIP, Scales};
 use crate::quant::{self, FORMAT_COUNT, Format, Q8Block, words};
 
-/// How this level packs formats otherwise than others do.
+/// How this level packs formats in layouts of its own.
 pub static LAYOUTS: [Option<Packing>; FORMAT_COUNT] = {
     let mut table = [None; FORMAT_COUNT];
     table[Format::IQ1_S as usize] = Some(words::IQ1_S);
@@ -22,7 +22,7 @@ pub static LAYOUTS: [Option<Packing>; FORMAT_COUNT] = {
     table
 };
 
-/// The numbers of the values of points in the list of those that occur: bits `2c..2c + 2` for value `c`.
+/// The numbers of the values of points in the list of possible values: bits `2c..2c + 2` for value `c`.
 const fn numbered<const N: usize>(grid: &[[i8; 8]; N], values: [i8; 3]) -> [u32; N] {
     let mut table = [0; N];
     let mut i = 0;
@@ -40,7 +40,7 @@ const fn numbered<const N: usize>(grid: &[[i8; 8]; N], values: [i8; 3]) -> [u32;
 
 /// Values of points of IQ2, in eighths.
 const IQ2: [i8; 3] = [8, 25, 43];
-/// The same plus 128, as many as a register of 128 bits has.
+/// The same plus 128, padded to a register of 128 bits.
 const IQ2_CODES: [u8; 16] = [136, 153, 171, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 /// Values of points of IQ1, in eighths, plus 128.
 const IQ1_CODES: [u8; 16] = [120, 128, 136, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -50,7 +50,7 @@ static IQ2_XXS_POINTS: [u32; 256] = numbered(&quant::iq2_xxs::GRID, IQ2);
 static IQ2_XS_POINTS: [u32; 512] = numbered(&quant::iq2_xs::GRID, IQ2);
 static IQ2_S_POINTS: [u32; 1024] = numbered(&quant::iq2_s::GRID, IQ2);
 
-/// For quads `2p` and `2p + 1` where the two bits of their bytes are in the numbers of point `p` of two rows.
+/// For quads `2p` and `2p + 1`, the places of their bytes' two bits in the numbers of point `p` of two rows.
 const PAIRS: [[u8; 64]; 2] = {
     let mut pairs = [[0; 64]; 2];
     let mut i = 0;
@@ -62,7 +62,7 @@ const PAIRS: [[u8; 64]; 2] = {
     pairs
 };
 
-/// What a group has of a piece.
+/// The words of a piece in a group.
 struct Words<'a> {
     piece: &'a [u8],
     strip: &'a [u8],
@@ -86,7 +86,7 @@ impl Words<'_> {
     }
 }
 
-/// The words shifted right by a number that is known only here.
+/// The words shifted right by a number that is known only at run time.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,avx512bitalg,f16c")]
 fn shifted(words: __m512i, by: usize) -> __m512i {
@@ -100,7 +100,7 @@ fn lowest<const MASK: i32>(words: __m512i) -> __m512i {
     _mm512_and_si512(words, _mm512_set1_epi32(MASK))
 }
 
-/// The entries of a table with these numbers, of which the lowest bits count.
+/// The entries of a table with the numbers in the lowest bits.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,avx512bitalg,f16c")]
 fn gather<T, const N: usize>(table: &[T; N], numbers: __m512i) -> __m512i {
@@ -110,7 +110,7 @@ fn gather<T, const N: usize>(table: &[T; N], numbers: __m512i) -> __m512i {
     unsafe { _mm512_i32gather_epi32::<4>(numbers, table.as_ptr().cast()) }
 }
 
-/// The two quads of a point of eight values, whose number each row has: what their numbers in the list stand for.
+/// The two quads of a point of eight values, whose number each row has.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,avx512bitalg,f16c")]
 fn point<const N: usize>(table: &[u32; N], number: __m512i, codes: &[u8; 16]) -> [__m512i; 2] {
@@ -144,7 +144,7 @@ macro_rules! small_points {
     }};
 }
 
-/// The codes of values that are negated where a bit of the word of their row is set, in the order of columns.
+/// The codes of values, negated where a bit of the word of their row is set, in the order of columns.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,avx512bitalg,f16c")]
 fn signed(mut quads: [__m512i; 8], signs: __m512i) -> [__m512i; 8] {
@@ -155,8 +155,8 @@ fn signed(mut quads: [__m512i; 8], signs: __m512i) -> [__m512i; 8] {
     quads
 }
 
-/// The signs of the four points of a piece from seven bits of each, a byte for a point: the eighth makes the number of those that
-/// are set even.
+/// The signs of the four points of a piece from seven bits of each, a byte for a point. The eighth bit makes the number of set
+/// bits even.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,avx512bitalg,f16c")]
 fn even(bits: __m512i) -> __m512i {
@@ -213,8 +213,8 @@ fn odd(scales: __m512i) -> __m512 {
     _mm512_cvtepi32_ps(_mm512_add_epi32(twice, _mm512_set1_epi32(1)))
 }
 
-/// One module per format, as those of [`super::formats`]: its packing, the parts that values are whole numbers of, the codes of a
-/// piece, and its scale or those of its halves.
+/// One module per format, as those of [`super::formats`]: its packing, the fraction of the unit that values are multiples of, the
+/// codes of a piece, and its scale or those of its halves.
 macro_rules! grid {
     ($name:ident, $packing:expr, $parts:literal, $lines:literal, |$codes:ident| $read:expr, |$scales:ident| $read_scales:expr) => {
         pub mod $name {
@@ -241,7 +241,7 @@ macro_rules! grid {
                 Words { piece, strip: &parts.units[i / STRIP * unit..][..unit], g: i % STRIP }
             }
 
-            /// What the sums of a block's products begin with, those of a piece or of its halves.
+            /// The start values of the sums of a block's products: of a piece or of its halves.
             #[inline]
             #[target_feature(
                 enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,avx512bitalg,f16c"
@@ -276,7 +276,7 @@ macro_rules! grid {
                 scales
             }
 
-            /// The sum and what a piece adds to it: from the sums of products of the piece, or of its halves, and its scales.
+            /// The sum plus what a piece adds to it, from the sums of products of the piece, or of its halves, and its scales.
             #[inline]
             #[target_feature(
                 enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,avx512bitalg,f16c"

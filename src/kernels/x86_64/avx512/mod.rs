@@ -47,7 +47,7 @@ pub static AVX512: Kernels = Kernels {
     ..scalar::SCALAR
 };
 
-/// Products with numbers as whole numbers.
+/// Products with numbers as integers.
 static WIDE: Wide = Wide {
     round: vector::round_wide,
     f16: wide(vector::pack_wide_f16),

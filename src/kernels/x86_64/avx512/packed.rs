@@ -43,11 +43,11 @@ pub const TABLE: [Option<PackedProduct>; FORMAT_COUNT] = {
     table
 };
 
-/// Vectors whose sums are made in turns: those of one alone would wait for each other.
+/// Vectors whose additions alternate: additions to one alone would wait for each other.
 const TURNS: usize = 4;
 
-/// Adds what piece `$i` gives for vectors `$first..`, as many as a turn has and as there are. Written out in each place: a function
-/// would not be put there, nor a loop unrolled, where there are many vectors, and then sums go through memory.
+/// Adds the products of piece `$i` with vectors `$first..`, up to as many as alternate. It is a macro: compilers would not inline
+/// a function, nor unroll a loop, for many vectors, and then sums would go through memory.
 macro_rules! turn {
     ($first:expr, $n:ident, $piece:ident, $codes:ident, $line:ident, $vectors:ident, $i:ident, $acc:ident) => {
         let mut numbers = [[_mm512_setzero_ps(); TURNS]; 2];
@@ -90,7 +90,7 @@ macro_rules! turn {
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub(super) fn store(out: &mut [f32; ROWS], x: __m512) {
-    // SAFETY: there is room for 16 numbers.
+    // SAFETY: there is space for 16 numbers.
     unsafe { _mm512_storeu_ps(out.as_mut_ptr(), x) };
 }
 
@@ -128,7 +128,7 @@ macro_rules! products {
                             _ => tile::<1>(&parts, n, fetches, x_now, out_now),
                         }
                     }
-                    // What the first vectors have fetched is there for the others.
+                    // The first vectors have fetched the weights for the others.
                     (x, out, fetches) = (x_rest, out_rest, false);
                 }
                 out.fill(0.0);

@@ -14,7 +14,7 @@ pub fn transpose(rows: &Rows<'_>, at: usize, out: &mut [u8]) {
     });
 }
 
-/// Sixteen bytes of sixteen rows, each `row_bytes` behind the one before, for each run. What follows is fetched if `FETCHES`.
+/// Sixteen bytes of sixteen rows, each `row_bytes` after the one before, for each run. The next rows are fetched if `FETCHES`.
 #[target_feature(enable = "avx512f")]
 pub(super) fn whole_runs<const FETCHES: bool>(bytes: &[u8], row_bytes: usize, runs: &mut [[u8; RUN]]) {
     let end = row_bytes.saturating_mul(15).saturating_add(16 * runs.len());
@@ -42,7 +42,7 @@ pub(super) fn whole_runs<const FETCHES: bool>(bytes: &[u8], row_bytes: usize, ru
             _mm512_unpackhi_epi64(ba, dc),
         ];
         for (out, quad) in run.as_chunks_mut::<64>().0.iter_mut().zip(quads) {
-            // SAFETY: there is room for 64 bytes.
+            // SAFETY: there is space for 64 bytes.
             unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), quad) };
         }
     }

@@ -1,5 +1,5 @@
-//! Products with formats whose codes are looked up ([`super::grids`]): of a single vector as they come, of several from runs of pieces
-//! that are expanded to bytes, which stay in the first cache while all vectors are multiplied with them.
+//! Products with formats whose codes are looked up ([`super::grids`]): for a single vector piece by piece; for several from runs
+//! of pieces that are expanded to bytes, which stay in the first-level cache while all vectors are multiplied with them.
 
 use std::arch::x86_64::*;
 
@@ -61,7 +61,7 @@ macro_rules! products {
                 numbers
             }
 
-            /// Adds what a run of pieces gives to some vectors, whose blocks begin at `x[t * n]`.
+            /// Adds the products of a run of pieces with some vectors, whose blocks begin at `x[t * n]`.
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,avx512bitalg,f16c")]
             fn add_run(run: &[Piece], n: usize, mut x: &[Q8Block], out: &mut [f32]) {
                 let mut out = out.as_chunks_mut::<ROWS>().0;
@@ -79,7 +79,7 @@ macro_rules! products {
                         2 => add_tile::<2>(run, n, x, now),
                         _ => add_tile::<1>(run, n, x, now),
                     }
-                    // The last vector has fewer blocks than `n` behind the first of the run.
+                    // The last vector has fewer blocks than `n` after the first of the run.
                     (x, out) = (x.get(vectors * n..).unwrap_or_default(), rest);
                 }
             }

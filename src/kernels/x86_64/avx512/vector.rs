@@ -9,27 +9,27 @@ use super::super::fetch_line;
 use super::super::wide::{self as products, AddWhole};
 use crate::kernels::simd::wide::LargestSum;
 use crate::kernels::simd::{
-    Simd, activation, attention as attn, dots, elementwise, norm, numbers, scan, simd_kernels, whole, wide,
+    Simd, activation, attention as attn, dots, elementwise, int16, norm, numbers, scan, simd_kernels, wide,
 };
 use crate::kernels::{AttnState, AttnTile, I16Block, RopeStyle, ScanStep, SelectiveStep, UnlearnStep};
 use crate::quant::Q8Block;
 use crate::quant::pack::{Rows, Transpose};
 use crate::quant::packed::Group;
 
-/// Proof that the machine has what [`super::supported`] asks for.
+/// Proof that [`super::supported`] returned true.
 #[derive(Clone, Copy)]
 struct Avx512(());
 
 impl Avx512 {
     /// # Safety
-    /// [`super::supported`] says yes.
+    /// [`super::supported`] returns true.
     #[inline(always)]
     unsafe fn new() -> Avx512 {
         Avx512(())
     }
 }
 
-/// The lanes of the first `n` elements; of more than there are, all.
+/// The lanes of the first `n` elements; all lanes if `n` is larger.
 #[inline(always)]
 fn first(n: usize) -> __mmask16 {
     if n < 16 { (1 << n) - 1 } else { !0 }
@@ -110,7 +110,7 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn store(self, v: __m512, out: &mut [f32]) {
         let out = &mut out[..16];
-        // SAFETY: there is room for 16 elements, and `self` proves that the machine has the instruction.
+        // SAFETY: there is space for 16 elements, and `self` proves that the machine has the instruction.
         unsafe { _mm512_storeu_ps(out.as_mut_ptr(), v) }
     }
 
@@ -119,7 +119,7 @@ impl Simd for Avx512 {
         let out = &mut out[..16];
         // SAFETY: `self` proves that the machine has the instruction.
         let halves = unsafe { _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(v) };
-        // SAFETY: as above, and there is room for 16 elements.
+        // SAFETY: as above, and there is space for 16 elements.
         unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), halves) }
     }
 
@@ -130,7 +130,7 @@ impl Simd for Avx512 {
         let words = unsafe { _mm512_cvtps_epi32(v) };
         // SAFETY: as above.
         let bytes = unsafe { _mm512_cvtsepi32_epi8(words) };
-        // SAFETY: as above, and there is room for 16 bytes.
+        // SAFETY: as above, and there is space for 16 bytes.
         unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), bytes) }
     }
 
@@ -141,7 +141,7 @@ impl Simd for Avx512 {
         let words = unsafe { _mm512_cvtps_epi32(v) };
         // SAFETY: as above.
         let halves = unsafe { _mm512_cvtsepi32_epi16(words) };
-        // SAFETY: as above, and there is room for 16 elements.
+        // SAFETY: as above, and there is space for 16 elements.
         unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), halves) }
     }
 
@@ -185,7 +185,7 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn store_pairs(self, x: __m512i, out: &mut [i16]) {
         let out = &mut out[..32];
-        // SAFETY: there is room for 32 elements, and `self` proves that the machine has the instruction.
+        // SAFETY: there is space for 32 elements, and `self` proves that the machine has the instruction.
         unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), x) }
     }
 
@@ -335,8 +335,8 @@ simd_kernels!("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,f16c,fma", Avx512::
     wide_product(group: &Group<'_>, x: &[I16Block], out: &mut [f32]) = products::product;
     narrow_f16(x: &[f32], out: &mut [f16]) = dots::narrow_f16;
     narrow_q8_0(x: &[f32], codes: &mut [i8], scales: &mut [f16]) = activation::narrow_q8_0;
-    unit_i16(x: &[f32]) -> f32 = whole::unit_i16;
-    narrow_i16(x: &[f32], unit: f32, out: &mut [i16]) = whole::narrow_i16;
+    unit_i16(x: &[f32]) -> f32 = int16::unit_i16;
+    narrow_i16(x: &[f32], unit: f32, out: &mut [i16]) = int16::narrow_i16;
     expand_f16(row: &[u8], out: &mut [f32]) = dots::expand_f16;
     expand_bf16(row: &[u8], out: &mut [f32]) = dots::expand_bf16;
     quantize_activations(x: &[f32], out: &mut [Q8Block]) = activation::quantize_activations;

@@ -1,10 +1,10 @@
 //! Products with packed weights (see [`crate::quant::packed`]) by `vpdpbusd`, which multiplies codes as unsigned bytes and adds
-//! four products to each 32-bit lane. What is done with the sums is what AVX2 does: where that multiplies codes whole,
-//! a product has the same bits.
+//! four products to each 32-bit lane. The sums are scaled as with AVX2: where AVX2 does not split codes, a product has the same
+//! bits.
 
 use std::arch::x86_64::*;
 
-/// No vectors are multiplied in another way than the last ones: tiles of four as with AVX2 were no faster.
+/// All vectors are multiplied alike: tiles of four as with AVX2 were no faster.
 macro_rules! many {
     ($kind:tt, $read:expr) => {
         fn many(_: &Parts<'_>, _: usize, _: &[Q8Block], _: &mut [f32]) -> usize {

@@ -1,12 +1,12 @@
-//! Heads' vectors as whole numbers, with the same bits as [the definition](crate::kernels::scalar::whole).
+//! Heads' vectors as integers, with the same bits as [the definition](crate::kernels::scalar::int16).
 #![forbid(unsafe_code)]
 
 use super::Simd;
 use crate::kernels::attention::I16_PIECE;
-use crate::kernels::scalar::whole::{AFTER, BEFORE, END, to_14_bits, unit};
+use crate::kernels::scalar::int16::{AFTER, BEFORE, END, to_14_bits, unit};
 
-/// What squares are at most before rounding where nobody looks after it, which adds less than a thousandth, for up to
-/// [`I16_MOST`](crate::kernels::attention::I16_MOST) components.
+/// The bound of the sum of squares before rounding where it is not checked afterwards. Rounding adds less than a thousandth, for
+/// up to [`I16_MOST`](crate::kernels::attention::I16_MOST) components.
 const WELL_BEFORE: f32 = END * 0.999;
 /// Vectors in a piece at most.
 const MOST: usize = 2;
@@ -23,7 +23,7 @@ pub fn unit_i16<S: Simd>(simd: S, x: &[f32]) -> f32 {
     if squares > AFTER { 2.0 * unit } else { unit }
 }
 
-/// A unit for one query, with which the product with a vector in its [`unit_i16`] fits 32 bits.
+/// A unit for one query for which the product with a vector in its [`unit_i16`] fits 32 bits.
 #[inline(always)]
 pub fn unit_of_query<S: Simd>(simd: S, x: &[f32]) -> f32 {
     unit_up_to(simd, x, WELL_BEFORE)

@@ -1,6 +1,6 @@
-//! Heads' vectors as whole numbers of 16 bits times a power of two ([`KvType::I16`](crate::kernels::KvType::I16)).
+//! Heads' vectors as 16-bit integers times a power of two ([`KvType::I16`](crate::kernels::KvType::I16)).
 //!
-//! The squares of a vector's whole numbers are together less than 2^31. So, by the inequality of Cauchy and Schwarz, the product of
+//! The sum of the squares of a vector's integers is less than 2^31. So, by the inequality of Cauchy and Schwarz, the product of
 //! two such vectors fits 32 bits, and so does that of any part of them.
 #![forbid(unsafe_code)]
 
@@ -8,12 +8,12 @@ use crate::kernels::attention::I16_PIECE as LANES;
 
 /// 2^31.
 pub const END: f32 = (1u32 << 31) as f32;
-/// What squares are at most before rounding, and after it. Vectors that were rounded are less than both, so that they are not
+/// Bounds of the sum of squares before rounding, and after it. Vectors that were rounded stay below both, so that they are not
 /// rounded again.
 pub const BEFORE: f32 = END * 0.9999;
 /// See [`BEFORE`].
 pub const AFTER: f32 = END * 0.9998;
-/// Vectors whose largest number is below it are zeros: 2^-100.
+/// Vectors whose largest number is below this become zeros: 2^-100.
 const LEAST: f32 = f32::from_bits((127 - 100) << 23);
 
 /// See [`Kernels::unit_i16`](crate::kernels::Kernels::unit_i16).
@@ -26,15 +26,15 @@ pub(super) fn unit_i16(x: &[f32]) -> f32 {
     if again { 2.0 * unit } else { unit }
 }
 
-/// A power of two that brings the largest number of a vector between 2^13 and 2^14, or 0 for vectors that are zeros.
+/// A power of two that brings the largest number of a vector between 2^13 and 2^14, or 0 for vectors that become zeros.
 #[inline(always)]
 pub fn to_14_bits(largest: f32) -> f32 {
     let power = f32::from_bits(largest.to_bits() & f32::INFINITY.to_bits());
     if power >= LEAST { 8192.0 / power } else { 0.0 }
 }
 
-/// The unit of a vector times `inverse` (see [`to_14_bits`]) whose largest number and sum of squares are given: the smallest
-/// with which the sum is at most `most`.
+/// The smallest unit with which the sum of squares is at most `most`, of a vector times `inverse` (see [`to_14_bits`]) whose
+/// largest number and sum of squares are given.
 #[inline(always)]
 pub fn unit(largest: f32, squares: f32, inverse: f32, most: f32) -> f32 {
     if !squares.is_finite() {
@@ -43,18 +43,18 @@ pub fn unit(largest: f32, squares: f32, inverse: f32, most: f32) -> f32 {
     if inverse == 0.0 {
         return 0.0;
     }
-    // Numbers can be 2^n times as large where squares can be 4^n times.
+    // Where squares can grow 4^n times, numbers can grow 2^n times.
     let n = (exponent(most / squares) >> 1).min(if largest > 16_383.5 { 0 } else { 1 });
     1.0 / (inverse * f32::from_bits(((127 + n) as u32) << 23))
 }
 
-/// The whole part of the logarithm to base 2.
+/// The integer part of the logarithm to base 2.
 #[inline(always)]
 fn exponent(x: f32) -> i32 {
     (x.to_bits() >> 23).cast_signed() - 127
 }
 
-/// The sum of the squares of `f` of each, in [`LANES`] lanes that are then added: the upper half to the lower half until one is
+/// The sum of the squares of `f` of each, in [`LANES`] lanes, which are then added: the upper half to the lower half until one is
 /// left.
 pub(super) fn squares(x: &[f32], f: impl Fn(f32) -> f32) -> f32 {
     let mut lanes = [0.0; LANES];
