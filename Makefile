@@ -42,7 +42,7 @@ STATIC_LIBS := -lpthread -ldl -lm
 PROGRAMS := generate chat logits tokenize embed bench hello
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
 
-.PHONY: help lib install install-strip dist cli test-cli examples run models test built test-programs tools test-rust test-capi docs abi-golden test-packages test-cinstall test-minimal test-i686 test-wasm test-android test-ios test-go test-server test-pages test-cpp test-python test-ray test-swift test-dotnet test-fields wheel test-isa test-x86-64 test-aarch64 android ios release packages test-chats test-windows sizes loom tsan miri check bench bench-cancel bench-drafts bench-engine bench-perplexity bench-sampling bench-masks bench-kernels soak release-check fuzz faults cancel-soon rounds alloc-failure clean
+.PHONY: help lib install install-cli install-strip dist cli test-cli examples run models test built test-programs tools test-rust test-capi docs abi-golden test-packages test-cinstall test-minimal test-i686 test-wasm test-android test-ios test-go test-server test-pages test-cpp test-python test-ray test-swift test-dotnet test-fields wheel test-isa test-x86-64 test-aarch64 android ios release packages test-chats test-windows sizes loom tsan miri check bench bench-cancel bench-drafts bench-engine bench-perplexity bench-sampling bench-masks bench-kernels soak release-check fuzz faults cancel-soon rounds alloc-failure clean
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -112,6 +112,10 @@ install: lib ## header, libraries, pkg-config and CMake files, to DESTDIR and PR
 	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' INCLUDEDIR='$(INCLUDEDIR)' \
 		scripts/install.sh $(INSTALL_FLAGS) $(TARGET_DIR)/release
 
+install-cli: cli install ## as install, and the command-line program into PREFIX/bin
+	mkdir -p '$(DESTDIR)$(PREFIX)/bin'
+	cp build/bin/ember '$(DESTDIR)$(PREFIX)/bin/ember'
+
 install-strip: ## as install, without debug information
 	@$(MAKE) install INSTALL_FLAGS=--strip
 
@@ -143,8 +147,8 @@ build/tools.path: packaging/build-requirements.txt
 	@tools=$${EMBER_BUILD_TOOLS:-$(CURDIR)/build/tools}; [ -n "$$EMBER_BUILD_TOOLS" ] || { \
 		$(PYTHON) -m venv "$$tools" && "$$tools/bin/pip" install -q -r packaging/build-requirements.txt; } && echo "$$tools" >$@
 
-test-chats: lib build/tools.path ## packs what make lib built, installs it in empty folders without Rust, and has a chat in each language
-	scripts/release.sh "$$(uname -m)-linux-gnu" $(TARGET_DIR)/release build/chats
+test-chats: lib cli build/tools.path ## packs what make lib built, installs it in empty folders without Rust, and has a chat in each language
+	scripts/release.sh "$$(uname -m)-linux-gnu" $(TARGET_DIR)/release build/chats build/bin/ember
 	EMBER_BUILT=build/chats "$$(cat build/tools.path)/bin/python3" scripts/packages --out build/chats/packages
 	EMBER_BUILD_TOOLS="$$(cat build/tools.path)" tests/packaging/unwind.sh
 	tests/packages/run.sh build/chats/packages

@@ -4,6 +4,8 @@ import hashlib
 import os
 import pathlib
 import random
+import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -28,7 +30,7 @@ class PullTest(unittest.TestCase):
     def ember(self, *arguments, code=0, **variables):
         environment = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
         environment |= {"HF_HOME": str(self.home), "HF_ENDPOINT": self.hub.endpoint, "NO_PROXY": "127.0.0.1,localhost", **variables}
-        done = subprocess.run([EMBER, *arguments], env=environment, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+        done = subprocess.run([EMBER, *arguments], env=environment, capture_output=True, text=True, timeout=60, input="Hello\n", cwd=self.home)
         self.assertEqual(done.returncode, code, done.stderr)
         return done
 
@@ -212,6 +214,22 @@ class PullTest(unittest.TestCase):
         self.assertEqual(len(paths), 1)
         self.assertEqual(len(self.gets()), 1)
 
+    def test_the_commands_of_the_pages_run(self):
+        name, file = "bartowski/SmolLM2-135M-Instruct-GGUF", "SmolLM2-135M-Instruct-Q8_0.gguf"
+        self.hub.repositories[name] = {file: pathlib.Path(os.environ["SMOLLM2"]).read_bytes()}
+        for model in ("model.gguf", "your.gguf"):
+            (self.home / model).write_bytes(TALES)
+        n = 0
+        for page in ("README.md", "docs/command-line.md"):
+            for block in re.findall(r"(?ms)^```sh\n(.*?)^```$", (ROOT / page).read_text()):
+                for line in block.splitlines():
+                    words = shlex.split(line, comments=True)
+                    if words[:1] == ["ember"]:
+                        self.ember(*words[1:])
+                        n += 1
+        self.assertGreaterEqual(n, 6)
+
+    @unittest.skipUnless(shutil.which("openssl"), "there is no openssl, which makes a certificate")
     def test_certificates_are_checked(self):
         pem = self.home / "pem"
         made = subprocess.run(
