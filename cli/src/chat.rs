@@ -8,6 +8,7 @@ use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
+use rustyline::history::MemHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Editor, Helper};
 
@@ -73,13 +74,18 @@ pub fn run(args: &ChatArgs) -> Result<()> {
         None if input.is_terminal() || args.lines => None,
         None => Some(read_input("")?),
     };
+    // An editor takes Ctrl-C to itself when it is made, and the model's loading takes it back: while a line is edited it is a key.
+    let editor = match args.prompt.is_none() && input.is_terminal() {
+        true => Some(Lines::editor()?),
+        false => None,
+    };
     let loaded = args.text.load(&args.model, 1024)?;
     let conversation = begin(args, &loaded)?;
     let mut chat = Chat { args, loaded, conversation };
-    match args.prompt.as_ref().or(piped.as_ref()) {
-        Some(message) => chat.answer_only(message.trim_end_matches(['\n', '\r'])),
-        None if input.is_terminal() => chat.converse(),
-        None => input.lock().lines().try_for_each(|line| {
+    match (args.prompt.as_ref().or(piped.as_ref()), editor) {
+        (Some(message), _) => chat.answer_only(message.trim_end_matches(['\n', '\r'])),
+        (None, Some(editor)) => chat.converse(editor),
+        (None, None) => input.lock().lines().try_for_each(|line| {
             let line = line.map_err(|e| Failure::of("standard input", &e))?;
             if line.is_empty() { Ok(()) } else { chat.answer_only(&line) }
         }),
@@ -173,10 +179,7 @@ impl Chat<'_> {
     }
 
     /// Talks with a person, whom an error does not throw out.
-    fn converse(&mut self) -> Result<()> {
-        let mut editor =
-            Editor::<Lines, rustyline::history::MemHistory>::new().map_err(|e| unreadable(&e))?;
-        editor.set_helper(Some(Lines));
+    fn converse(&mut self, mut editor: Editor<Lines, MemHistory>) -> Result<()> {
         output::note(format_args!("/help says what there is beside messages."));
         loop {
             let typed = match editor.readline("> ") {
@@ -229,6 +232,14 @@ fn joined(typed: &str) -> String {
 
 /// A line that ends with a backslash goes on.
 struct Lines;
+
+impl Lines {
+    fn editor() -> Result<Editor<Lines, MemHistory>> {
+        let mut editor = Editor::new().map_err(|e| unreadable(&e))?;
+        editor.set_helper(Some(Lines));
+        Ok(editor)
+    }
+}
 
 impl Completer for Lines {
     type Candidate = String;

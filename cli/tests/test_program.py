@@ -129,13 +129,13 @@ class RunTest(unittest.TestCase):
 
 
 class ChatTest(unittest.TestCase):
-    ITALY = "What is the capital of Italy?"
+    ITALY = "Name the capital of Italy."
 
     def test_one_message_is_answered(self):
         said = ember("chat", SMOLLM2, "-p", self.ITALY, "--temp", "0")
         self.assertIn("Rome", said.stdout)
         self.assertEqual(said.stderr, "")
-        self.assertIn("Rome", ember("chat", SMOLLM2, "--temp", "0", text="What is the capital\nof Italy?\n").stdout)
+        self.assertIn("Rome", ember("chat", SMOLLM2, "--temp", "0", text="Name the capital\nof Italy.\n").stdout)
         self.assertEqual(ember("chat", SMOLLM2, "--temp", "0", text=self.ITALY + "\n").stdout, said.stdout)
 
     def test_lines_are_a_conversation(self):
@@ -161,7 +161,7 @@ class ChatTest(unittest.TestCase):
     def test_a_person_talks(self):
         chat = Terminal("chat", SMOLLM2, "--temp", "0", "-v", "-n", "200")
         chat.expect(r"> ")
-        chat.type("What is the capital \\\rof Italy?\r")
+        chat.type("Name the capital \\\rof Italy.\r")
         chat.expect(r"Rome.*\n(.*\n)*prompt \d+ tokens")
         chat.expect(r"> ")
         # Lines that are pasted are one message.
@@ -181,7 +181,7 @@ class ChatTest(unittest.TestCase):
         chat.expect(r"> ")
         # Ctrl-C ends the reply, and at the prompt a line; the program goes on.
         chat.type("Tell me a very long story about the sea.\r")
-        chat.expect(r"sea\.\W+\w+ \w+")
+        chat.expect(r"sea\.[^\n]*\n.{20}")
         chat.type("\x03")
         chat.expect(r"interrupted \| seed")
         chat.expect(r"> ")
@@ -261,14 +261,15 @@ class OtherTest(unittest.TestCase):
     def test_files_are_quantized(self):
         with tempfile.TemporaryDirectory() as folder:
             f16, q4 = f"{folder}/f16.gguf", f"{folder}/q4.gguf"
-            self.assertIn("--allow-requantize", ember("quantize", SMOLLM2, f16, "F16", code=1).stderr)
+            self.assertIn("--allow-requantize", ember("quantize", TALES, f16, "F16", code=1).stderr)
             self.assertEqual(os.listdir(folder), [])
-            ember("quantize", "--allow-requantize", SMOLLM2, f16, "f16")
+            ember("quantize", "--allow-requantize", TALES, f16, "f16")
             ember("quantize", f16, q4, "Q4_K_M")
             types = json.loads(ember("inspect", "--json", q4).stdout)
             self.assertEqual(types["metadata"]["general.file_type"], 15)
-            self.assertEqual(set(types["types"]), {"F32", "Q5_0", "Q8_0"} | set(types["types"]) & {"Q4_K", "Q6_K"})
-            self.assertIn("Paris", ember("run", q4, "-p", "The capital of France is", "-n", "3", "--temp", "0").stdout)
+            # Rows of 192 are no blocks of 256, those of 768 are.
+            self.assertEqual(set(types["types"]), {"F32", "Q4_K", "Q5_0", "Q5_1", "Q6_K", "Q8_0"})
+            self.assertGreater(len(ember("run", q4, "-p", SEA, "-n", "8", "--temp", "0").stdout.split()), 3)
             self.assertIn("it is there already", ember("quantize", f16, q4, "Q8_0", code=1).stderr)
             ember("quantize", "-f", f16, q4, "Q8_0")
             self.assertIn("is no format to write; known are", ember("quantize", f16, q4, "Q9", code=2).stderr)

@@ -14,8 +14,9 @@ use super::client::{About, Client, Trouble};
 use crate::failure::{Failure, Result};
 use crate::output;
 
-/// Attempts in a row of which none brought a byte.
+/// Attempts in a row of which none brought a byte, of a file and of what is asked before.
 const MOST_ATTEMPTS: u32 = 6;
+const MOST_QUESTIONS: u32 = 3;
 /// The longest that a hub may ask to wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
@@ -25,19 +26,19 @@ pub fn patiently<T>(mut attempt: impl FnMut() -> Result<T, Trouble>) -> Result<T
     loop {
         match attempt() {
             Ok(done) => return Ok(done),
-            Err(trouble) => wait(trouble, &mut n_failed)?,
+            Err(trouble) => wait(trouble, &mut n_failed, MOST_QUESTIONS)?,
         }
     }
 }
 
 /// Waits for the next attempt, or gives up.
-fn wait(trouble: Trouble, n_failed: &mut u32) -> Result<()> {
+fn wait(trouble: Trouble, n_failed: &mut u32, most: u32) -> Result<()> {
     let (sentence, asked) = match trouble {
         Trouble::Final(failure) => return Err(failure),
         Trouble::Passing(sentence, asked) => (sentence, asked),
     };
     *n_failed += 1;
-    if *n_failed >= MOST_ATTEMPTS {
+    if *n_failed >= most {
         return Err(Failure::Said(format!("{sentence}; that was attempt {n_failed}, and the last")));
     }
     // 0.5, 1, 2, 4 and 8 seconds.
@@ -202,7 +203,7 @@ impl Wanted<'_> {
                 n_failed = 0;
             }
             if let Some(trouble) = trouble {
-                bar.suspend(|| wait(trouble, &mut n_failed))?;
+                bar.suspend(|| wait(trouble, &mut n_failed, MOST_ATTEMPTS))?;
             }
         }
         bar.finish_and_clear();
