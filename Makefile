@@ -305,6 +305,8 @@ check: release-check ## formatting, lints, versions, the committed header, shell
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets -- -D warnings
 	$(CARGO) clippy --no-default-features --lib --test minimal -- -D warnings
+	$(CARGO) fmt --manifest-path cli/Cargo.toml --check
+	$(CARGO) clippy --locked --manifest-path cli/Cargo.toml --target-dir $(TARGET_DIR)/cli --all-targets -- -D warnings
 	git diff --exit-code -- include/ember.h
 	$(PYTHON) bindings/dotnet/generate_native.py --check
 	$(PYTHON) scripts/prose.py

@@ -241,7 +241,9 @@ class PullTest(unittest.TestCase):
         http, self.hub = self.hub, Hub(str(pem))
         self.addCleanup(self.hub.close)
         self.hub.repositories = http.repositories
-        self.assertIn("certificate", self.refused("a/tales-GGUF"))
+        said = self.refused("a/tales-GGUF")
+        self.assertIn("certificate", said)
+        self.assertEqual(said.count("\n"), 1, said)
         done = self.pull("a/tales-GGUF", SSL_CERT_FILE=f"{pem}.crt")
         self.assertEqual(pathlib.Path(done.stdout.strip()).read_bytes(), TALES)
         self.blob(TALES).unlink()

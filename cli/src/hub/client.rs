@@ -226,11 +226,15 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 fn trouble(url: &str, error: ureq::Error) -> Trouble {
     let sentence = format!("{url}: {error}");
     match error {
+        // Of TLS: a certificate that is not trusted, say.
+        ureq::Error::Io(e) if e.kind() == std::io::ErrorKind::InvalidData => {
+            Trouble::Final(Failure::Said(sentence))
+        }
         ureq::Error::Io(_)
         | ureq::Error::Timeout(_)
         | ureq::Error::ConnectionFailed
-        | ureq::Error::BodyStalled => Trouble::Passing(sentence, None),
-        ureq::Error::Protocol(_) => Trouble::Passing(sentence, None),
+        | ureq::Error::BodyStalled
+        | ureq::Error::Protocol(_) => Trouble::Passing(sentence, None),
         _ => Trouble::Final(Failure::Said(sentence)),
     }
 }
