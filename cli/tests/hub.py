@@ -147,6 +147,8 @@ class Hub:
             data += b"more"
         first, status = 0, 200
         asked = request.headers.get("range")
+        if asked and self.quirk("out of range"):
+            return self.send(request, 416, {}, b"no such range", with_body)
         if asked and not self.quirks.get("no ranges"):
             first = int(asked.removeprefix("bytes=").removesuffix("-"))
             told["Content-Range"] = f"bytes {first}-{len(data) - 1}/{len(data)}"

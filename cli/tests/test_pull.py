@@ -104,6 +104,11 @@ class PullTest(unittest.TestCase):
         self.assertEqual(pathlib.Path(done.stdout.strip()).read_bytes(), TALES)
         self.assertEqual([asked[2] for asked in self.gets()], [None, f"bytes={len(TALES) // 2}-"])
 
+    def test_an_answer_that_is_no_file_is_not_taken_for_it(self):
+        self.hub.quirks.update({"drop": 1, "out of range": 1})
+        self.assertIn("the hub answers 416", self.refused("a/tales-GGUF"))
+        self.assertEqual(pathlib.Path(self.pull("a/tales-GGUF").stdout.strip()).read_bytes(), TALES)
+
     def test_a_wrong_checksum_leaves_nothing(self):
         self.hub.quirks["wrong"] = "tales-Q8_0.gguf"
         said = self.refused("a/tales-GGUF")
