@@ -42,7 +42,7 @@ STATIC_LIBS := -lpthread -ldl -lm
 PROGRAMS := generate chat logits tokenize embed bench hello
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
 
-.PHONY: help lib install install-strip dist examples run models test built test-programs tools test-rust test-capi docs abi-golden test-packages test-cinstall test-minimal test-i686 test-wasm test-android test-ios test-go test-server test-pages test-cpp test-python test-ray test-swift test-dotnet test-fields wheel test-isa test-x86-64 test-aarch64 android ios release packages test-chats test-windows sizes loom tsan miri check bench bench-cancel bench-drafts bench-engine bench-perplexity bench-sampling bench-masks bench-kernels soak release-check fuzz faults cancel-soon rounds alloc-failure clean
+.PHONY: help lib install install-cli install-strip dist cli test-cli examples run models test built test-programs tools test-rust test-capi docs abi-golden test-packages test-cinstall test-minimal test-i686 test-wasm test-android test-ios test-go test-server test-pages test-cpp test-python test-ray test-swift test-dotnet test-fields wheel test-isa test-x86-64 test-aarch64 android ios release packages test-chats test-windows sizes loom tsan miri check bench bench-cancel bench-drafts bench-engine bench-perplexity bench-sampling bench-masks bench-kernels soak release-check fuzz faults cancel-soon rounds alloc-failure clean
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -64,6 +64,21 @@ build/lib/libember.so: build/lib/libember.a
 	cp $(TARGET_DIR)/release/libember.so build/lib/libember.so.$(VERSION)
 	ln -sf libember.so.$(VERSION) build/lib/libember.so.$(SOVERSION)
 	ln -sf libember.so.$(SOVERSION) build/lib/libember.so
+
+cli: build/bin/ember ## the command-line program, into build/bin
+
+# The program is a package of its own (cli/Cargo.toml), which links the shared library.
+CLI_SOURCES := $(shell find cli -name '*.rs' -o -name 'Cargo.*') examples/quantize.rs examples/mixture/mod.rs
+
+build/bin/ember: $(CLI_SOURCES) include/ember.h build/lib/libember.so
+	@mkdir -p build/bin
+	$(CARGO) build --release --locked --manifest-path cli/Cargo.toml --target-dir $(TARGET_DIR)/cli
+	cp $(TARGET_DIR)/cli/release/ember $@
+
+test-cli: cli ## the tests of the command-line program, with a hub on this machine
+	LD_LIBRARY_PATH=$(CURDIR)/build/lib $(CARGO) test --locked --manifest-path cli/Cargo.toml --target-dir $(TARGET_DIR)/cli
+	EMBER=$(CURDIR)/build/bin/ember SMOLLM2="$$(scripts/fetch-model.sh smollm2)" MINILM="$$(scripts/fetch-model.sh minilm)" \
+		$(PYTHON) -m unittest discover -s cli/tests
 
 examples: $(PROGRAMS:%=build/bin/%) $(PROGRAMS:%=build/bin/%-static) ## the C programs, linked both ways, into build/bin
 
@@ -97,6 +112,10 @@ install: lib ## header, libraries, pkg-config and CMake files, to DESTDIR and PR
 	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' INCLUDEDIR='$(INCLUDEDIR)' \
 		scripts/install.sh $(INSTALL_FLAGS) $(TARGET_DIR)/release
 
+install-cli: cli install ## as install, and the command-line program into PREFIX/bin
+	mkdir -p '$(DESTDIR)$(PREFIX)/bin'
+	cp build/bin/ember '$(DESTDIR)$(PREFIX)/bin/ember'
+
 install-strip: ## as install, without debug information
 	@$(MAKE) install INSTALL_FLAGS=--strip
 
@@ -128,8 +147,8 @@ build/tools.path: packaging/build-requirements.txt
 	@tools=$${EMBER_BUILD_TOOLS:-$(CURDIR)/build/tools}; [ -n "$$EMBER_BUILD_TOOLS" ] || { \
 		$(PYTHON) -m venv "$$tools" && "$$tools/bin/pip" install -q -r packaging/build-requirements.txt; } && echo "$$tools" >$@
 
-test-chats: lib build/tools.path ## packs what make lib built, installs it in empty folders without Rust, and has a chat in each language
-	scripts/release.sh "$$(uname -m)-linux-gnu" $(TARGET_DIR)/release build/chats
+test-chats: lib cli build/tools.path ## packs what make lib built, installs it in empty folders without Rust, and has a chat in each language
+	scripts/release.sh "$$(uname -m)-linux-gnu" $(TARGET_DIR)/release build/chats build/bin/ember
 	EMBER_BUILT=build/chats "$$(cat build/tools.path)/bin/python3" scripts/packages --out build/chats/packages
 	EMBER_BUILD_TOOLS="$$(cat build/tools.path)" tests/packaging/unwind.sh
 	tests/packages/run.sh build/chats/packages
@@ -286,6 +305,8 @@ check: release-check ## formatting, lints, versions, the committed header, shell
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets -- -D warnings
 	$(CARGO) clippy --no-default-features --lib --test minimal -- -D warnings
+	$(CARGO) fmt --manifest-path cli/Cargo.toml --check
+	$(CARGO) clippy --locked --manifest-path cli/Cargo.toml --target-dir $(TARGET_DIR)/cli --all-targets -- -D warnings
 	git diff --exit-code -- include/ember.h
 	$(PYTHON) bindings/dotnet/generate_native.py --check
 	$(PYTHON) scripts/prose.py

@@ -70,6 +70,17 @@ cross_licenses() {
     python3 scripts/third-party.py "$1" --target "$2" ${FEATURES:-}
 }
 
+# cross_program TARGET LIBDIR OUT COMMAND…: builds the command-line program for the target by a command of cargo's (`build`, say), links
+# it with the shared library in a folder, and puts it into the folder OUT, with what is said of the code in it.
+cross_program() {
+    local target=$1 folder=$2 out=$3 built=${CARGO_TARGET_DIR:-target}/program
+    shift 3
+    EMBER_LIB_DIR=$(cd "$folder" && pwd) "$cargo" "$@" --release --locked --manifest-path cli/Cargo.toml --target-dir "$built" "${build_std[@]}"
+    mkdir -p "$out"
+    cp "$built/$target"/release/ember "$out" 2>/dev/null || cp "$built/$target"/release/ember.exe "$out"
+    python3 scripts/third-party.py "$out" --program --target "$target"
+}
+
 # cross_elf TRIPLE ARCHIVE FUNCTIONS SHARED SONAME LINKER…: makes a static library one object, in which only the functions that are
 # listed in a file can be seen: a program may hold other libraries made of Rust, and other copies of the crates in this one. Links the
 # shared library from it. tests/packaging/unwind.sh tests that panics are caught in both.

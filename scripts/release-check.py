@@ -17,6 +17,8 @@ from common import ROOT, version  # noqa: E402
 # Where the version stands: the file, and an expression whose groups are the version, joined by points. All that it finds count.
 PLACES = [
     ("Cargo.lock", r'name = "ember"\nversion = "(.*)"'),
+    ("cli/Cargo.toml", r'^version = "(.*)"'),
+    ("cli/Cargo.lock", r'name = "ember-cli"\nversion = "(.*)"'),
     ("include/ember.h", r"#define EMBER_VERSION_MAJOR (\d+)\n(?s:.*?)#define EMBER_VERSION_MINOR (\d+)\n(?s:.*?)#define EMBER_VERSION_PATCH (\d+)\n"),
     ("include/ember.h", r'version of the library at run time, for example "(.*?)"'),
     ("bindings/python/pyproject.toml", r'^version = "(.*)"'),

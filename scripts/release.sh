@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Builds the library for one system into build/release/TARGET: lib, and bin for Windows' DLL; the licences of all code in it, and a
-# bill of materials. scripts/packages packs that.
+# bill of materials. The same of the command-line program goes into its folder `program`. scripts/packages packs that.
 #
-#   scripts/release.sh TARGET [FOLDER OUT]
+#   scripts/release.sh TARGET [FOLDER OUT [PROGRAM]]
 #
-# TARGET is one of those below. With FOLDER and OUT the libember.a of FOLDER (and libember.dylib) is linked into OUT/TARGET instead, and
-# nothing is compiled. Python's packages `ziglang` and `cargo-zigbuild` link (packaging/build-requirements.txt; they come
-# into build/tools, or are in EMBER_BUILD_TOOLS), and Debian's mingw-w64 does for x86_64-windows-gnu. FEATURES are options of cargo
-# that choose features. No path of the machine that builds is in what is built.
+# TARGET is one of those below. With FOLDER and OUT the libember.a of FOLDER (and libember.dylib) is linked into OUT/TARGET instead,
+# with the command-line program PROGRAM or without one, and nothing is compiled. Python's packages `ziglang` and `cargo-zigbuild` link
+# (packaging/build-requirements.txt; they come into build/tools, or are in EMBER_BUILD_TOOLS), and Debian's mingw-w64 does for
+# x86_64-windows-gnu. FEATURES are options of cargo that choose features of the library. No path of the machine that builds is in what is built.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/cross.sh
@@ -15,7 +15,7 @@ cd "$(dirname "$0")/.."
 
 die() { echo "release: $*" >&2; exit 1; }
 
-target=${1:-} built=${2:-}
+target=${1:-} built=${2:-} program=${4:-}
 [ $# -ne 2 ] || die "FOLDER and OUT go together"
 # The oldest systems that libraries are for: glibc 2.28 is of 2018, macOS 11 of 2020, Windows 10.
 glibc=2.28
@@ -62,7 +62,9 @@ case $target in
 # rustc would export from a DLL.
 *) set -- rustc --crate-type staticlib ;;
 esac
+compiled=
 if [ -z "$built" ]; then
+    compiled=yes
     # shellcheck disable=SC2086 # several options in one
     "$cargo" "$@" --release --lib --target "$triple" --features capi "${build_std[@]}" ${FEATURES:-}
     built=$CARGO_TARGET_DIR/$triple/release
@@ -92,4 +94,16 @@ case $target in
 esac
 cross_licenses "$out/licenses" "$triple"
 mv "$out/licenses/ember.cdx.json" "$out"
+if [ -n "$program" ]; then
+    mkdir "$out/program"
+    cp "$program" "$out/program"
+    python3 scripts/third-party.py "$out/program" --program --target "$triple"
+elif [ -n "$compiled" ]; then
+    case $target in
+    *-linux-gnu) set -- zigbuild --target "$triple.$glibc" ;;
+    x86_64-windows-gnu) set -- build --target "$triple" ;;
+    *) set -- zigbuild --target "$triple" ;;
+    esac
+    cross_program "$triple" "$out/lib" "$out/program" "$@"
+fi
 echo "$out"

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """What other authors' code is in the library: their licences, and a bill of materials.
 
-    scripts/third-party.py FOLDER [--target TRIPLE] [CARGO-OPTION…]
+    scripts/third-party.py FOLDER [--target TRIPLE] [--program] [CARGO-OPTION…]
 
-Writes THIRD-PARTY-LICENSES.txt and ember.cdx.json (CycloneDX 1.5) into FOLDER. Both say what `cargo metadata` says of
+With --program the same of the command-line program, in THIRD-PARTY-LICENSES-PROGRAM.txt and ember-program.cdx.json. Writes THIRD-PARTY-LICENSES.txt and ember.cdx.json (CycloneDX 1.5) into FOLDER. Both say what `cargo metadata` says of
 the crates that the library is built from, with the features that CARGO-OPTION chooses, without using the network; the
 texts of the licences are those in the crates' packages. The same sources give the same bytes.
 """
@@ -112,19 +112,22 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--target", help="what the library is built for; default: this machine")
+    parser.add_argument("--program", action="store_true", help="of the command-line program, not of the library")
     args, options = parser.parse_known_args()
+    what, where, mark = ("program", ROOT / "cli", "-PROGRAM") if args.program else ("library", ROOT, "")
     rust = compiler()
     target = args.target or rust["host"]
-    cargo, fixed = os.environ.get("CARGO", "cargo"), ["--locked", "--offline", *options]
+    cargo, fixed = os.environ.get("CARGO", "cargo"), ["--manifest-path", str(where / "Cargo.toml"), "--locked", "--offline", *options]
     metadata = json.loads(run(cargo, "metadata", "--format-version=1", "--filter-platform", target, *fixed))
     tree = run(cargo, "tree", "--target", target, "--edges=normal", "--prefix=none", "--format={p}", *fixed)
     built = {(name, version.removeprefix("v")) for name, version, *_ in map(str.split, tree.splitlines())}
     found, edges = linked(metadata, built)
     root = metadata["resolve"]["root"]
-    with open(ROOT / "Cargo.lock", "rb") as lock:
+    with open(where / "Cargo.lock", "rb") as lock:
         checksums = {(p["name"], p["version"]): p.get("checksum") for p in tomllib.load(lock)["package"]}
+    # Ember's own packages come from no registry.
     others = sorted(
-        (entry for name, entry in found.items() if name != root), key=lambda e: (e[0]["name"], e[0]["version"])
+        (entry for name, entry in found.items() if entry[0]["source"]), key=lambda e: (e[0]["name"], e[0]["version"])
     )
     args.folder.mkdir(parents=True, exist_ok=True)
 
@@ -141,7 +144,8 @@ def main():
     ember, _ = found[root]
     main_component = component(ember, True, None) | {"bom-ref": reference(ember)}
     main_component["properties"] = [{"name": "ember:target", "value": target}]
-    components = [component(p, inside, checksums[p["name"], p["version"]]) for p, inside in others] + [std]
+    components = [component(p, inside, checksums[p["name"], p["version"]]) for p, inside in others]
+    components += [component(p, inside, None) for name, (p, inside) in found.items() if not p["source"] and name != root] + [std]
     dependencies = [
         {"ref": reference(found[name][0]), "dependsOn": sorted(reference(found[d][0]) for d in edges[name])}
         for name in sorted(found, key=lambda name: reference(found[name][0]))
@@ -158,7 +162,7 @@ def main():
         "components": components,
         "dependencies": dependencies,
     }
-    (args.folder / "ember.cdx.json").write_text(json.dumps(bill, indent=1, ensure_ascii=False) + "\n")
+    (args.folder / f"ember{mark.lower()}.cdx.json").write_text(json.dumps(bill, indent=1, ensure_ascii=False) + "\n")
 
     # Each text once, with the crates that come with it.
     by_text, bare = {}, []
@@ -173,7 +177,7 @@ def main():
         if not own and not expression(package):
             sys.exit(f"third-party: {package['name']} {package['version']} names no licence")
     lines = [
-        "The library contains code of these packages, each used under a licence that its authors offer.",
+        f"The {what} contains code of these packages, each used under a licence that its authors offer.",
         f"Target: {target}. The Rust standard library {rust['release']} (MIT OR Apache-2.0,",
         "https://github.com/rust-lang/rust) is part of it too.",
         "",
@@ -187,7 +191,7 @@ def main():
     for text, owners in sorted(by_text.items(), key=lambda item: [(p["name"], n) for p, n in item[1]]):
         names = ", ".join(f"{p['name']} {p['version']} ({name})" for p, name in owners)
         lines += ["", "=" * 100, names, "=" * 100, "", text]
-    (args.folder / "THIRD-PARTY-LICENSES.txt").write_text("\n".join(lines) + "\n")
+    (args.folder / f"THIRD-PARTY-LICENSES{mark}.txt").write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

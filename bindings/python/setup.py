@@ -1,7 +1,8 @@
-"""Puts the shared library into the package: that of EMBER_LIBRARY, or the one that `make lib` builds.
+"""Puts the shared library into the package: that of EMBER_LIBRARY, or the one that `make lib` builds. EMBER_PROGRAM is the command-line
+program, if it goes into the package too; then the library has the name by which the program looks for it.
 
-EMBER_WHEEL_PLATFORM is the wheel's platform where the library is for another machine or for more than this one, and EMBER_WHEEL_BILL a
-bill of materials that goes into the wheel.
+EMBER_WHEEL_PLATFORM is the wheel's platform where the library is for another machine or for more than this one, and EMBER_WHEEL_BILLS are
+bills of materials that go into the wheel.
 """
 
 import os
@@ -14,6 +15,7 @@ from setuptools.command.build_py import build_py
 from setuptools.dist import Distribution
 
 LIBRARY = os.environ.get("EMBER_LIBRARY") or pathlib.Path(__file__).resolve().parent / "../../build/lib/libember.so"
+PROGRAM = os.environ.get("EMBER_PROGRAM")
 
 
 class BuildWithLibrary(build_py):
@@ -22,6 +24,8 @@ class BuildWithLibrary(build_py):
         if not os.path.isfile(LIBRARY):
             raise FileNotFoundError(f"there is no shared library {LIBRARY}: run `make lib` first")
         shutil.copy(LIBRARY, pathlib.Path(self.build_lib) / "ember")
+        if PROGRAM:
+            shutil.copy(PROGRAM, pathlib.Path(self.build_lib) / "ember")
 
 
 class PlatformWheel(bdist_wheel):
@@ -31,9 +35,9 @@ class PlatformWheel(bdist_wheel):
 
     def write_wheelfile(self, wheelfile_base, *args, **kwargs):
         super().write_wheelfile(wheelfile_base, *args, **kwargs)
-        if bill := os.environ.get("EMBER_WHEEL_BILL"):
+        for bill in filter(None, os.environ.get("EMBER_WHEEL_BILLS", "").split(os.pathsep)):
             os.makedirs(f"{wheelfile_base}/sboms", exist_ok=True)
-            shutil.copyfile(bill, f"{wheelfile_base}/sboms/ember.cdx.json")
+            shutil.copyfile(bill, f"{wheelfile_base}/sboms/{os.path.basename(bill)}")
 
 
 class BinaryDistribution(Distribution):
@@ -41,4 +45,8 @@ class BinaryDistribution(Distribution):
         return True
 
 
-setup(cmdclass={"build_py": BuildWithLibrary, "bdist_wheel": PlatformWheel}, distclass=BinaryDistribution)
+setup(
+    cmdclass={"build_py": BuildWithLibrary, "bdist_wheel": PlatformWheel},
+    distclass=BinaryDistribution,
+    entry_points={"console_scripts": ["ember = ember.__main__:main"]} if PROGRAM else {},
+)

@@ -97,15 +97,35 @@ fn mixed(name: &str, n_layer: usize, tied: bool) -> Format {
     }
 }
 
-/// Whether a tensor is a matrix that quantizers touch: no vector, no norm, no router, no table of positions, no convolution.
+/// Whether a tensor is a matrix that llama.cpp's quantizer touches: no vector, no norm, no router, no table of positions, no
+/// convolution, none of the small matrices of RWKV, Gemma 3n and indexers.
 pub fn is_quantized(name: &str, n_dims: usize) -> bool {
-    const KEPT: [&str; 7] = [
+    const KEPT: [&str; 26] = [
         "_norm.weight",
         "ffn_gate_inp.weight",
+        "ffn_gate_tid2eid.weight",
+        "altup",
+        "laurel",
+        "per_layer_model_proj",
         "position_embd.weight",
         "token_types.weight",
-        "ssm_conv1d.weight",
+        "ssm_conv1d",
         "shortconv.conv.weight",
+        "indexer.k_proj.weight",
+        "indexer.q_proj.weight",
+        "time_mix_first.weight",
+        "time_mix_w0.weight",
+        "time_mix_w1.weight",
+        "time_mix_w2.weight",
+        "time_mix_v0.weight",
+        "time_mix_v1.weight",
+        "time_mix_v2.weight",
+        "time_mix_a0.weight",
+        "time_mix_a1.weight",
+        "time_mix_a2.weight",
+        "time_mix_g",
+        "time_mix_decay_w",
+        "time_mix_lerp_fused.weight",
         "attn_rel_b.weight",
     ];
     n_dims > 1 && name.ends_with("weight") && !KEPT.iter().any(|kept| name.contains(kept))

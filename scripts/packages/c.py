@@ -1,10 +1,10 @@
-"""Archives for C and C++: what scripts/install.sh installs, with the licences and the bill of materials."""
+"""Archives for C and C++: what scripts/install.sh installs, the command-line program, licences and bills of materials."""
 
 import os
 import subprocess
 import tempfile
 
-from common import ROOT, licences, version, write_tar, write_zip
+from common import ROOT, licences, program, version, write_tar, write_zip
 
 
 def pack(out, targets):
@@ -28,6 +28,11 @@ def pack(out, targets):
         texts, bill = licences(target)
         files.update({f"{name}/licenses/{file}": text for file, text in texts.items()})
         files[f"{name}/ember.cdx.json"] = bill
+        ember, texts, bill = program(target)
+        if ember:
+            files[f"{name}/bin/{ember.name}"] = ember.read_bytes()
+            files.update({f"{name}/licenses/{file}": text for file, text in texts.items()})
+            files[f"{name}/ember-program.cdx.json"] = bill
         for page in ("README.md", "CHANGELOG.md"):
             files[f"{name}/{page}"] = (ROOT / page).read_bytes()
         if "windows" in target.name:

@@ -27,6 +27,12 @@ class Target(NamedTuple):
     java: str
 
     @property
+    def soname(self):
+        """The name by which programs look for the shared library."""
+        name, major = self.library.split("/")[1], version().split(".")[0]
+        return {"libember.so": f"libember.so.{major}", "libember.dylib": f"libember.{major}.dylib"}.get(name, name)
+
+    @property
     def node_name(self):
         return "-".join(part for part in self.node if part)
 
@@ -81,6 +87,16 @@ def licences(target):
     return files, (target.folder / "ember.cdx.json").read_bytes()
 
 
+def program(target):
+    """The command-line program, the licences of the code in it by their names, and its bill of materials; none where it was not built."""
+    folder = target.folder / "program"
+    if not folder.is_dir():
+        return None, {}, b""
+    name = "ember.exe" if "windows" in target.name else "ember"
+    licences = {"THIRD-PARTY-LICENSES-PROGRAM.txt": (folder / "THIRD-PARTY-LICENSES-PROGRAM.txt").read_bytes()}
+    return folder / name, licences, (folder / "ember-program.cdx.json").read_bytes()
+
+
 def write_zip(path, files):
     """`files` are the bytes by their names."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -103,7 +119,8 @@ def write_tar(path, files, links=()):
         for name in sorted([*files, *links]):
             info = tarfile.TarInfo(name)
             info.mtime = epoch()
-            info.mode = 0o755 if ".so" in name or name.endswith((".dylib", ".dll")) else 0o644
+            runs = ".so" in name or name.endswith((".dylib", ".dll")) or "/bin/" in name
+            info.mode = 0o755 if runs else 0o644
             if name in links:
                 info.type, info.linkname = tarfile.SYMTYPE, links[name]
                 archive.addfile(info)

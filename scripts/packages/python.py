@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 
-from common import ROOT, epoch, licences
+from common import ROOT, epoch, licences, program
 
 SOURCES = ROOT / "bindings/python"
 
@@ -21,20 +21,27 @@ def pack(out, targets):
                 shutil.copy(SOURCES / name, work)
             shutil.copytree(SOURCES / "src", f"{work}/src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info", "*.so"))
             os.mkdir(f"{work}/licenses")
-            for name, text in licences(target)[0].items():
+            ember, texts, _ = program(target)
+            for name, text in {**licences(target)[0], **texts}.items():
                 with open(f"{work}/licenses/{name}", "wb") as file:
                     file.write(text)
-            library = shutil.copy(target.folder / target.library, work)
+            # Under the name by which the program looks for it.
+            library = shutil.copy(target.folder / target.library, f"{work}/{target.soname}")
+            bills = [str(target.folder / "ember.cdx.json")]
+            if ember:
+                shutil.copy(ember, work)
+                bills.append(str(ember.parent / "ember-program.cdx.json"))
             # As files lie here they may be for their owner alone.
             for inside, folders, files in os.walk(work):
                 for name in folders:
                     os.chmod(f"{inside}/{name}", 0o755)
                 for name in files:
-                    os.chmod(f"{inside}/{name}", 0o644)
+                    os.chmod(f"{inside}/{name}", 0o755 if ember and name == ember.name else 0o644)
             told = {
                 "EMBER_LIBRARY": library,
                 "EMBER_WHEEL_PLATFORM": target.wheel,
-                "EMBER_WHEEL_BILL": str(target.folder / "ember.cdx.json"),
+                "EMBER_PROGRAM": f"{work}/{ember.name}" if ember else "",
+                "EMBER_WHEEL_BILLS": os.pathsep.join(bills),
                 "SOURCE_DATE_EPOCH": str(max(epoch(), 315532800)),
             }
             command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation"]

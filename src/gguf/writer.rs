@@ -36,22 +36,31 @@ struct Tensor {
     name: String,
     ty: TensorType,
     dims: Vec<usize>,
-    data: Vec<u8>,
+    /// `None`: it comes when the file is written.
+    data: Option<Vec<u8>>,
 }
 
 impl Tensor {
-    /// Refuses values that no file can hold.
-    fn check(&self) -> std::result::Result<(), String> {
-        let Tensor { name, ty, dims, data } = self;
-        check_len(name.len(), MAX_NAME_BYTES).map_err(|why| format!("a tensor name {why}"))?;
-        let wrong = |why: String| format!("the tensor {name:?} {why}");
+    /// The bytes of its data. Refuses what no file can hold.
+    fn n_bytes(&self) -> Result<usize> {
+        let Tensor { name, ty, dims, .. } = self;
+        check_len(name.len(), MAX_NAME_BYTES)
+            .map_err(|why| Error::InvalidArgument(format!("a tensor name {why}")))?;
         let shape =
-            Dims::new(dims).ok_or_else(|| wrong(format!("has the impossible shape {}", sizes(dims))))?;
-        ty.check().map_err(wrong)?;
-        match (shape.n_bytes(*ty).map_err(wrong)?, data.len()) {
+            Dims::new(dims).ok_or_else(|| self.wrong(format!("has the impossible shape {}", sizes(dims))))?;
+        ty.check().map_err(|why| self.wrong(why))?;
+        shape.n_bytes(*ty).map_err(|why| self.wrong(why))
+    }
+
+    fn check_data(&self, data: &[u8]) -> Result<()> {
+        match (self.n_bytes()?, data.len()) {
             (expected, len) if expected == len => Ok(()),
-            (expected, len) => Err(wrong(format!("has {len} bytes of data, expected {expected}"))),
+            (expected, len) => Err(self.wrong(format!("has {len} bytes of data, expected {expected}"))),
         }
+    }
+
+    fn wrong(&self, why: String) -> Error {
+        Error::InvalidArgument(format!("the tensor {:?} {why}", self.name))
     }
 }
 
@@ -81,7 +90,13 @@ impl Writer {
 
     /// Adds a tensor after those already there. `dims` begins with the row length; `data` is in `ty`'s layout.
     pub fn tensor(&mut self, name: &str, ty: TensorType, dims: &[usize], data: Vec<u8>) -> &mut Writer {
-        self.tensors.push(Tensor { name: name.into(), ty, dims: dims.into(), data });
+        self.tensors.push(Tensor { name: name.into(), ty, dims: dims.into(), data: Some(data) });
+        self
+    }
+
+    /// Adds a tensor as [`Writer::tensor`] does, whose data [`Writer::write_with`] asks for when it comes to it.
+    pub fn tensor_later(&mut self, name: &str, ty: TensorType, dims: &[usize]) -> &mut Writer {
+        self.tensors.push(Tensor { name: name.into(), ty, dims: dims.into(), data: None });
         self
     }
 
@@ -89,12 +104,19 @@ impl Writer {
     ///
     /// # Errors
     /// `InvalidArgument` for a version other than 2 and 3, an impossible alignment, a key or tensor name that is
-    /// empty, too long or used twice, and a tensor whose data does not fit its type and shape.
+    /// empty, too long or used twice, and a tensor whose data does not fit its type and shape, or is still to come.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        self.to_bytes_with(|i| Err(self.missing(i)))
+    }
+
+    /// As [`Writer::to_bytes`]; `give` makes the data of tensor number `i` where that is still to come.
+    ///
+    /// # Errors
+    /// As [`Writer::to_bytes`], and those of `give`.
+    pub fn to_bytes_with(&self, give: impl FnMut(usize) -> Result<Vec<u8>>) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        let alignment = self.check()?;
-        self.emit(alignment, &mut bytes)
-            .map_err(|e| Error::Internal(format!("writing to memory failed: {e}")))?;
+        let failed = |e| Error::Internal(format!("writing to memory failed: {e}"));
+        self.emit(self.check()?, &mut bytes, failed, give)?;
         Ok(bytes)
     }
 
@@ -103,13 +125,23 @@ impl Writer {
     /// # Errors
     /// As [`Writer::to_bytes`], and `Io` when the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<()> {
+        self.write_with(path, |i| Err(self.missing(i)))
+    }
+
+    /// As [`Writer::write`]; `give` makes the data of tensor number `i` where that is still to come. One tensor is in memory at a time.
+    ///
+    /// # Errors
+    /// As [`Writer::write`], and those of `give`.
+    pub fn write_with(&self, path: &Path, give: impl FnMut(usize) -> Result<Vec<u8>>) -> Result<()> {
         let alignment = self.check()?;
-        let emit = || -> io::Result<()> {
-            let mut out = BufWriter::new(File::create(path)?);
-            self.emit(alignment, &mut out)?;
-            out.flush()
-        };
-        emit().map_err(|e| Error::Io(format!("{}: the file cannot be written: {e}", path.display())))
+        let failed = |e| Error::Io(format!("{}: the file cannot be written: {e}", path.display()));
+        let mut out = BufWriter::new(File::create(path).map_err(failed)?);
+        self.emit(alignment, &mut out, failed, give)?;
+        out.flush().map_err(failed)
+    }
+
+    fn missing(&self, i: usize) -> Error {
+        self.tensors[i].wrong("has no data".into())
     }
 
     /// Checks everything and returns the alignment.
@@ -122,7 +154,10 @@ impl Writer {
             check_len(key.len(), MAX_KEY_BYTES).map_err(|why| invalid(format!("a metadata key {why}")))?;
         }
         for tensor in &self.tensors {
-            tensor.check().map_err(invalid)?;
+            match &tensor.data {
+                Some(data) => tensor.check_data(data)?,
+                None => drop(tensor.n_bytes()?),
+            }
         }
         NameIndex::new(self.tensors.len(), |i| &self.tensors[i].name).map_err(|i| {
             let name = &self.tensors[i].name;
@@ -132,7 +167,13 @@ impl Writer {
         metadata.and_then(|m| alignment(&m)).map_err(|e| invalid(e.message().to_owned()))
     }
 
-    fn emit(&self, alignment: usize, out: &mut impl Write) -> io::Result<()> {
+    fn emit(
+        &self,
+        alignment: usize,
+        out: &mut impl Write,
+        failed: impl Fn(io::Error) -> Error,
+        mut give: impl FnMut(usize) -> Result<Vec<u8>>,
+    ) -> Result<()> {
         let mut head = Vec::new();
         head.extend(b"GGUF");
         head.extend(self.version.to_le_bytes());
@@ -143,20 +184,31 @@ impl Writer {
             put_value(&mut head, value);
         }
         let mut offset = 0;
-        for Tensor { name, ty, dims, data } in &self.tensors {
+        for tensor in &self.tensors {
+            let Tensor { name, ty, dims, .. } = tensor;
             put_string(&mut head, name.as_bytes());
             head.extend((dims.len() as u32).to_le_bytes());
             dims.iter().for_each(|&d| put_len(&mut head, d));
             head.extend(ty.0.to_le_bytes());
             put_len(&mut head, offset);
-            offset += data.len().next_multiple_of(alignment);
+            offset += tensor.n_bytes()?.next_multiple_of(alignment);
         }
         let mut put_padded = |bytes: &[u8]| {
-            out.write_all(bytes)?;
-            out.write_all(&vec![0; bytes.len().next_multiple_of(alignment) - bytes.len()])
+            let padding = vec![0; bytes.len().next_multiple_of(alignment) - bytes.len()];
+            out.write_all(bytes).and_then(|()| out.write_all(&padding)).map_err(&failed)
         };
         put_padded(&head)?;
-        self.tensors.iter().try_for_each(|t| put_padded(&t.data))
+        for (i, tensor) in self.tensors.iter().enumerate() {
+            match &tensor.data {
+                Some(data) => put_padded(data)?,
+                None => {
+                    let data = give(i)?;
+                    tensor.check_data(&data)?;
+                    put_padded(&data)?;
+                }
+            }
+        }
+        Ok(())
     }
 }
 

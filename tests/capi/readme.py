@@ -97,6 +97,15 @@ def swift(page: str, words: list[str]) -> None:
         refuse(page, " ".join(words), "there is no such program")
 
 
+def ember(page: str, words: list[str]) -> None:
+    # cli/tests/test_pull.py runs the lines of the README and of docs/command-line.md.
+    source = ROOT / f"cli/src/{words[0]}.rs"
+    known = source.read_text(encoding="utf-8") + (ROOT / "cli/src/text.rs").read_text(encoding="utf-8") if source.exists() else ""
+    for word in words:
+        if not known or (word.startswith("--") and f" {word[2:].replace('-', '_')}: " not in known):
+            refuse(page, word, "the program has no such command or option")
+
+
 def command(page: str, line: str) -> str | None:
     """A line for the script, or None when it was looked at here."""
     words = shlex.split(line, comments=True)
@@ -104,7 +113,7 @@ def command(page: str, line: str) -> str | None:
         words = words[1:]
     if words and re.fullmatch(r"\w+=\S+", words[0]) and "$(" not in words[0]:
         words = words[1:]  # a variable
-    kinds = {"make": make, "python": python, "cargo": cargo, "go": go, "swift": swift}
+    kinds = {"make": make, "python": python, "cargo": cargo, "go": go, "swift": swift, "ember": ember}
     match words:
         case []:
             return None

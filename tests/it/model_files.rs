@@ -31,7 +31,8 @@ fn quantized_files_keep_what_they_say() {
     // Rows of 64 values do not divide into blocks of 256: Q4_K_M becomes Q5_0 and Q8_0; rows of 48 stay F16.
     for (name, most) in [("F16", 1e-3), ("Q8_0", 1e-2), ("Q4_0", 0.12), ("Q4_K_M", 0.06)] {
         let target = quantize::mixture::Target::parse(name).unwrap();
-        let bytes = quantize::quantize(&original, target).unwrap().to_bytes().unwrap();
+        let quantized = quantize::Quantized::new(&original, target).unwrap();
+        let bytes = quantized.header().unwrap().to_bytes_with(|i| quantized.data(i)).unwrap();
         let file = Gguf::from_bytes(&bytes, name).unwrap();
         assert_eq!(file.metadata().require_u32("general.file_type").unwrap(), target.file_type());
         assert_eq!(file.tensors().len(), original.tensors().len());

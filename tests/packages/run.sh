@@ -44,6 +44,15 @@ expect() {
     echo "packages: the chat in $name is chat.golden, after $SECONDS s"
 }
 
+# program COMMAND: the command-line program of a package says its version, and holds the same chat.
+program() {
+    "$@" --version >version || die "$* does not run"
+    grep -qx "libember: $(sed -n 's/^version = "\(.*\)"/\1/p' "$here/../../Cargo.toml" | head -n 1)" version || die "$* is of another version"
+    "$@" chat "$model" --lines --temp 0 <"$here/messages.txt" >"$work/said" || die "the chat of $* fails"
+    diff "$here/chat.golden" "$work/said" || die "the chat of $* is another one"
+    echo "packages: the chat of $1 is chat.golden, after $SECONDS s"
+}
+
 # archive: that for C of this system.
 archive() {
     local libc=gnu
@@ -55,6 +64,7 @@ test_c() {
     tar -xzf "$(archive)"
     local root
     root=$(ls -d "$PWD"/ember-*)
+    if [ -d "$root/bin" ]; then program "$root/bin/ember"; fi
     cp "$here"/c/* .
     export PKG_CONFIG_PATH=$root/lib/pkgconfig
     # shellcheck disable=SC2046 # several options
@@ -75,6 +85,7 @@ test_python() {
     env/bin/pip install -q --disable-pip-version-check --no-index --find-links "$packages/python" ember-inference
     cp "$here/python/chat.py" .
     expect Python env/bin/python chat.py
+    if [ -x env/bin/ember ]; then program env/bin/ember; fi
 }
 
 # go_module: a module here that has Ember from the folder of packages.
@@ -143,6 +154,7 @@ test_musl() {
     fi
     tar -xzf "$packages"/c/ember-*-"$(uname -m)"-linux-musl.tar.gz
     root=$(ls -d "$PWD"/ember-*)
+    if [ -d "$root/bin" ] && [ -x "/lib/ld-musl-$(uname -m).so.1" ]; then program "$root/bin/ember"; fi
     musl-gcc "$here/c/chat.c" -o shared "-I$root/include" "-L$root/lib" -lember "-Wl,-rpath,$root/lib"
     expect "C with musl, shared library" ./shared
     musl-gcc -static -Wl,--eh-frame-hdr "$here/c/chat.c" -o static "-I$root/include" "$root/lib/libember.a"
@@ -178,6 +190,10 @@ test_windows() {
     cp "$root/bin/ember.dll" build
     # Debian's Wine lacks it.
     $gcc -shared -O1 "$here/../windows/bcryptprimitives.c" -o build/bcryptprimitives.dll -ladvapi32
+    if [ -f "$root/bin/ember.exe" ]; then
+        cp build/bcryptprimitives.dll "$root/bin"
+        program windows_program "$root/bin/ember.exe"
+    fi
     expect "C for Windows, shared library" windows_program build/shared.exe
     expect "C for Windows, static library" windows_program build/static.exe
     expect "C++ for Windows" windows_program build/cpp.exe

@@ -20,6 +20,7 @@ OTHERS = [
     ("bindings/go/ember.go", r"for example \".*\"", 'for example "9.8.7"'),
     ("bindings/dotnet/Ember/Library.cs", r"for example \".*?\"", 'for example "9.8.7"'),
     ("bindings/python/pyproject.toml", r'^version = ".*"\n', ""),
+    ("cli/Cargo.toml", r'^version = ".*"', 'version = "9.8.7"'),
     ("docs/c.md", r"find_package\(Ember \S+", "find_package(Ember 9.8"),
 ]
 
@@ -27,7 +28,7 @@ with tempfile.TemporaryDirectory() as work:
     work = pathlib.Path(work)
     files = subprocess.check_output(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, text=True).splitlines()
     for name in files:
-        if re.match(r"(Cargo\.|CHANGELOG|include/|bindings/|docs/|scripts/|tests/golden/)", name) and (ROOT / name).is_file():
+        if re.match(r"(Cargo\.|CHANGELOG|include/|bindings/|cli/Cargo\.|docs/|scripts/|tests/golden/)", name) and (ROOT / name).is_file():
             (work / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, work / name)
 

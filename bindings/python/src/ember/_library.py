@@ -20,8 +20,11 @@ from .errors import BY_STATUS, ClosedError, EmberError
 
 def _load() -> Any:
     """The library beside this file, or the one that the environment variable EMBER_LIBRARY names."""
-    name = {"darwin": "libember.dylib", "win32": "ember.dll"}.get(sys.platform, "libember.so")
-    path = os.environ.get("EMBER_LIBRARY") or str(pathlib.Path(__file__).resolve().parent / name)
+    folder = pathlib.Path(__file__).resolve().parent
+    name, form = {"darwin": ("libember.dylib", "libember*.dylib"), "win32": ("ember.dll", "ember.dll")}.get(
+        sys.platform, ("libember.so", "libember.so*")
+    )
+    path = os.environ.get("EMBER_LIBRARY") or str(min(folder.glob(form), default=folder / name))
     library = ctypes.CDLL(path)
     for function, (result, arguments) in FUNCTIONS.items():
         try:
