@@ -28,7 +28,7 @@ pub struct ChatArgs {
     #[arg(short, long, value_name = "TEXT")]
     prompt: Option<String>,
 
-    /// What the model is told before the conversation
+    /// System message: instructions for the whole conversation
     #[arg(long, visible_alias = "system-prompt", value_name = "TEXT")]
     system: Option<String>,
 

@@ -91,7 +91,7 @@ fn split_name(file: &str) -> (String, Option<Part>) {
     }
 }
 
-/// Whether a quantization is a word of a file's name, or of its folder's: no letter or digit stands at either side, and no `_` behind.
+/// Whether a quantization is a word of a file's name, or of its folder's: no letter or digit stands at either side, and no `_` after it.
 fn has_quant(name: &str, quant: &str) -> bool {
     let (name, quant) = (name.to_ascii_lowercase(), quant.to_ascii_lowercase());
     name.match_indices(&quant).any(|(at, found)| {

@@ -61,11 +61,11 @@ pub(super) struct Inputs<'a> {
     pub n: usize,
 }
 
-/// Activation rows that are multiplied with all weights of a task before the next ones are: so many that they stay in
-/// the cache of a core, and that fetching the weights anew for each block costs little.
+/// Activation rows that a task multiplies with all its weights before the next rows. They stay in a core's cache, and fetching the
+/// weights anew for each block costs little.
 pub(super) const BLOCK: usize = 64;
-/// The same where the weights of a task are packed for each block, or take more of a cache than a vector does: so many that packing or
-/// fetching them costs little beside.
+/// The same where the weights of a task are packed for each block, or take more of a cache than a vector does: packing or fetching
+/// them costs little beside the products with so many rows.
 const BLOCK_MORE: usize = 4 * BLOCK;
 /// Weight rows that are expanded and multiplied together.
 pub(super) const PANEL: usize = 8;
@@ -94,9 +94,9 @@ impl Inputs<'_> {
         }
     }
 
-    /// The activation rows, but for what comes when the pass was ended, cut into those that are multiplied with all weights of a task
-    /// before the next ones are: more than [`BLOCK`] only where each weight is packed for them, or numbers, since other products have
-    /// no room for more.
+    /// The activation rows in blocks; a task multiplies one block with all its weights before the next. A block has more than [`BLOCK`]
+    /// rows only where each weight is packed for it, or is numbers: the buffers of other products hold no more. It ends when the pass
+    /// is stopped.
     pub fn blocks(&self, targets: &[&Target<'_>]) -> impl Iterator<Item = Range<usize>> {
         let n = self.n;
         let takes_more = |target: &&Target<'_>| self.packs_now(target.weight) || is_numbers(target.weight);

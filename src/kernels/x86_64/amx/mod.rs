@@ -37,7 +37,7 @@ fn has_tiles() -> bool {
 }
 
 /// Asks Linux for the tiles (its Documentation/arch/x86/xstate.rst). From then on the stack of a signal handler has to
-/// have room for their 8 KiB too, of which `getauxval(AT_MINSIGSTKSZ)` tells; a process with a smaller one is refused.
+/// hold their 8 KiB too, and `getauxval(AT_MINSIGSTKSZ)` gives its size; Linux refuses a process with a smaller one.
 #[cfg(target_os = "linux")]
 fn permitted() -> bool {
     const ARCH_PRCTL: isize = 158;

@@ -41,7 +41,7 @@ macro_rules! tables {
 fn store<const BIASED: bool>(codes: [__m512i; 8], out: &mut Quads) {
     for (quad, out) in codes.into_iter().zip(&mut out.0) {
         let quad = if BIASED { _mm512_xor_si512(quad, _mm512_set1_epi8(-128)) } else { quad };
-        // SAFETY: `out` has room for 64 bytes.
+        // SAFETY: `out` holds 64 bytes.
         unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), quad) };
     }
 }
@@ -124,7 +124,7 @@ macro_rules! products {
                     for (i, x) in x[t * n..][..N].iter().enumerate() {
                         acc = format::add(acc, [load(&sums[i], t); 2], lines[i], x);
                     }
-                    // SAFETY: `row` has room for 16 numbers.
+                    // SAFETY: `row` holds 16 numbers.
                     unsafe { _mm512_storeu_ps(row.as_mut_ptr(), acc) };
                 }
             }
