@@ -105,6 +105,7 @@ models: ## the models that the tests need, into ~/.cache/ember/models
 	@scripts/fetch-model.sh gemma3
 	@scripts/fetch-model.sh minilm
 	@scripts/fetch-model.sh tokenizers
+	@scripts/fetch-model.sh t5
 	@scripts/fetch-model.sh vocabs
 	@scripts/fetch-model.sh templates
 

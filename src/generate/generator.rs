@@ -85,6 +85,8 @@ pub struct Generator {
     tops: Vec<TokenLogprob>,
     phase: Phase,
     stopping: bool,
+    /// Whether the last token is the first of a text: see `begins_answer`.
+    is_first: bool,
     drafter: Option<Drafter>,
     /// The text under the constraint of the options.
     pub(super) constrained: Option<Run>,
@@ -231,7 +233,7 @@ impl Generator {
         self.usage.decode += start.elapsed();
         match step? {
             Step::Token { id, logprob } => {
-                let token = Token { id, bytes: self.bytes(id), logprob, tops: &self.tops };
+                let token = Token { id, bytes: self.bytes(id, self.is_first), logprob, tops: &self.tops };
                 Ok(Event { text: self.text.text(), kind: EventKind::Token(token) })
             }
             Step::End(reason) => Ok(self.end(reason)),
@@ -306,7 +308,8 @@ impl Generator {
         }
         let model = Arc::clone(&self.model);
         let tokenizer = if self.has_tokenizer { model.tokenizer().ok() } else { None };
-        self.text.push(bytes(tokenizer, id, self.options.render_special));
+        self.is_first = self.begins_answer();
+        self.text.push(bytes(tokenizer, id, self.options.render_special, self.is_first));
         sampler.accept_generated(id);
         self.accept_constrained(id, sampler);
         self.usage.n_generated += 1;
@@ -319,18 +322,27 @@ impl Generator {
         if self.has_tokenizer { self.model.tokenizer().ok() } else { None }
     }
 
-    fn bytes(&self, id: u32) -> &[u8] {
-        bytes(self.tokenizer(), id, self.options.render_special)
+    /// Whether the next token is the first of a text: of an answer that a decoder begins. A constraint sees all bytes of such a token, and
+    /// so does the text then.
+    fn begins_answer(&self) -> bool {
+        let Some(start) = self.model.info().decoder_start else { return false };
+        let before = self.tokens.split_last().filter(|(last, _)| **last == start);
+        self.constrained.is_none() && before.is_some_and(|(_, before)| !before.contains(&start))
+    }
+
+    fn bytes(&self, id: u32, is_first: bool) -> &[u8] {
+        bytes(self.tokenizer(), id, self.options.render_special, is_first)
     }
 }
 
-/// The bytes that token `id` adds to the text.
-fn bytes(tokenizer: Option<&Tokenizer>, id: u32, render_special: bool) -> &[u8] {
+/// What token `id`, the first of a text or not, adds to it.
+fn bytes(tokenizer: Option<&Tokenizer>, id: u32, render_special: bool, is_first: bool) -> &[u8] {
     match tokenizer {
         // Embeddings may have more rows than there are tokens, to round sizes up; those rows have no text.
         Some(tokenizer) if (id as usize) < tokenizer.n_vocab() => {
             let hidden = tokenizer.is_hidden(id) && !render_special;
-            if hidden { &[] } else { tokenizer.token_bytes(id).unwrap_or(&[]) }
+            let bytes = if is_first { tokenizer.first_bytes(id) } else { tokenizer.token_bytes(id) };
+            if hidden { &[] } else { bytes.unwrap_or(&[]) }
         }
         _ => &[],
     }

@@ -13,6 +13,7 @@ use super::names::{self, Meaning};
 use super::origin::Names;
 use super::sampling;
 use super::sentence::{Pooling, Sentence, dense};
+use super::start;
 use super::weights::{Stored, Weights};
 use crate::error::{Error, Result, sizes};
 use crate::gguf::{Dims, FileBytes, Further, Origin, Parts, Reading, TensorInfo, TensorType, quoted};
@@ -31,6 +32,8 @@ pub fn convert(
 ) -> Result<(Parts, Names)> {
     let mut keys = Keys::new(family.architecture);
     (family.keys)(config, &mut keys)?;
+    let tied = tied && !keys.has_no_head;
+    let start = start::read(folder, config, &mut keys)?;
     let classifier = classifier::read(config, &mut keys)?;
     keys.set_some("pooling_type", pooling.filter(|_| classifier.is_none()).map(|pooling| pooling as u32));
     let n_head = keys.count("attention.head_count");
@@ -55,6 +58,7 @@ pub fn convert(
         reading: folder.reading,
     };
     let mut origin = Names::new(family, config, &keys, stored.keys());
+    origin.learn_key(&keys, start);
     let n_layer = keys.count("block_count");
     check_layer_types(config, &keys, n_layer)?;
     let mut left_out = LeftOut::default();
@@ -68,16 +72,21 @@ pub fn convert(
         if is_next(names::layer(family, name), n_layer, keys.n_next) {
             continue;
         }
+        if let Some((_, key)) = keys.absent.iter().find(|(pattern, _)| names::fits(pattern, name)) {
+            left_out.add(Some(key), name);
+            continue;
+        }
         let of_head = classifier.and_then(|_| classifier::meaning(name));
         let meaning =
             of_head.or_else(|| names::meaning(family, name)).ok_or_else(|| unknown(name, family))?;
         let Meaning::Tensor { name: gguf, change, part, when } = meaning else { continue };
-        check_layer(&gguf, name, config, n_layer)?;
+        check_layer(&gguf, name, config, &keys)?;
         if keys.shadowed.iter().any(|(own, other)| own == name && stored.contains_key(*other)) {
             continue;
         }
-        if let Some((_, key)) = keys.absent.iter().find(|(pattern, _)| names::fits(pattern, name)) {
-            left_out.add(Some(key), name);
+        if let Some((_, of)) = keys.copies.iter().find(|(own, of)| own == name && stored.contains_key(*of)) {
+            let of = stored[*of].as_ref().map_err(Clone::clone)?;
+            expect_copy(entry.as_ref().map_err(Clone::clone)?, of)?;
             continue;
         }
         let when = match keys.unused.iter().find(|(unused, _)| *unused == gguf) {
@@ -140,11 +149,15 @@ fn check_vocabulary(tensors: &[TensorInfo], config: &Config<'_>, keys: &Keys, or
 const EMBEDDING: &str = "token_embd.weight";
 const OUTPUT: &str = "output.weight";
 const OUTPUT_BIAS: &str = "output.bias";
+const DECODER_LAYERS: &str = "decoder_block_count";
 
-/// The layer that a tensor is of.
-fn layer_of(gguf: &str) -> Option<usize> {
-    let gguf = gguf.strip_prefix("enc.").unwrap_or(gguf);
-    gguf.strip_prefix("blk.")?.split_once('.')?.0.parse().ok()
+/// The layer that a tensor is of, and the key that says how many of its kind there are.
+fn layer_of(gguf: &str) -> Option<(usize, &'static str)> {
+    let (gguf, key) = match gguf.strip_prefix("dec.") {
+        Some(rest) => (rest, DECODER_LAYERS),
+        None => (gguf.strip_prefix("enc.").unwrap_or(gguf), "block_count"),
+    };
+    Some((gguf.strip_prefix("blk.")?.split_once('.')?.0.parse().ok()?, key))
 }
 
 /// Whether `layer` is one of the `n_next` behind the others.
@@ -154,20 +167,35 @@ fn is_next(layer: Option<usize>, n_layer: Option<usize>, n_next: usize) -> bool 
 }
 
 /// Refuses a tensor of a layer that the configuration does not have.
-fn check_layer(gguf: &str, stored: &str, config: &Config<'_>, n_layer: Option<usize>) -> Result<()> {
-    let layer = layer_of(gguf);
-    match layer.zip(n_layer) {
-        Some((layer, n_layer)) if layer >= n_layer => Err(Error::Format(format!(
-            "the tensor {} is of layer {layer}, but the key {} is {n_layer}",
-            quoted(stored.as_bytes()),
-            N_LAYER
-                .iter()
-                .chain(&["n_layers", "num_layers"])
-                .find_map(|key| config.place(key))
-                .unwrap_or_default()
-        ))),
-        _ => Ok(()),
+fn check_layer(gguf: &str, stored: &str, config: &Config<'_>, keys: &Keys) -> Result<()> {
+    const OF_DECODER: &str = "num_decoder_layers";
+    let Some((layer, key)) = layer_of(gguf) else { return Ok(()) };
+    let Some(n_layer) = keys.count(key).filter(|n_layer| layer >= *n_layer) else { return Ok(()) };
+    let mut names = N_LAYER.iter().chain(&["n_layers", "num_layers"]);
+    let place = match config.place(OF_DECODER).filter(|_| key == DECODER_LAYERS) {
+        Some(place) => place,
+        None => names.find_map(|name| config.place(name)).unwrap_or_default(),
+    };
+    let absent = if key == DECODER_LAYERS && !config.has(OF_DECODER) {
+        ", and \"num_decoder_layers\" is absent"
+    } else {
+        ""
+    };
+    Err(Error::Format(format!(
+        "the tensor {} is of layer {layer}, but the key {place} is {n_layer}{absent}",
+        quoted(stored.as_bytes())
+    )))
+}
+
+/// Refuses a tensor that is not the same as another.
+fn expect_copy(stored: &Stored, of: &Stored) -> Result<()> {
+    if (stored.ty, &stored.shape, stored.bytes()) == (of.ty, &of.shape, of.bytes()) {
+        return Ok(());
     }
+    let [stored, of] = [stored, of].map(|tensor| quoted(tensor.name.as_bytes()));
+    Err(Error::Unsupported(format!(
+        "the tensors {stored} and {of} differ, which is not supported; supported is: one token embedding"
+    )))
 }
 
 /// Refuses layers of another kind than the model has, and windows in a model without.
@@ -196,7 +224,8 @@ impl<'a> LeftOut<'a> {
     fn has(&mut self, when: When, config: &Config<'_>, name: &'a str) -> Result<bool> {
         let key = match when {
             When::Always => return Ok(false),
-            When::Never => None,
+            // Names are taken apart into layers before.
+            When::Never | When::First => None,
             When::If(key, default) if config.bool(key)?.unwrap_or(default) => return Ok(false),
             When::Unless(key, default) if !config.bool(key)?.unwrap_or(default) => return Ok(false),
             When::If(key, _) | When::Unless(key, _) => Some(key),

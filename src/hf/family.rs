@@ -46,6 +46,8 @@ pub enum Head {
     UntiedByDefault,
     /// The same, and a `true` in the part about the language counts too.
     UntiedByBoth,
+    /// The token embedding serves where none is stored, whatever `tie_word_embeddings` says.
+    Tied,
 }
 
 /// When a class has a tensor. `transformers` leaves out what a file has beyond that.
@@ -55,6 +57,8 @@ pub enum When {
     Always,
     /// In none.
     Never,
+    /// In the first layer alone.
+    First,
     /// Where this key is true, and its value where it is absent.
     If(&'static str, bool),
     /// Where this key is false, and its value where it is absent.
@@ -80,6 +84,12 @@ pub struct Keys {
     pub absent: Vec<(&'static str, &'static str)>,
     /// A tensor of the folder, and the one that takes its place where that is there, too.
     pub shadowed: Vec<(&'static str, &'static str)>,
+    /// A tensor of the folder, and the one that it has to be a copy of where that is there, too.
+    pub copies: Vec<(&'static str, &'static str)>,
+    /// Whether the class has no output projection, though others of its family have one.
+    pub has_no_head: bool,
+    /// Whether answers begin with a token that the folder says, as those of an encoder with its decoder do.
+    pub begins_answers: bool,
     /// Tensors that it has, where others do not and may go without.
     pub required: Vec<String>,
     /// Layers behind the others, which predict further tokens.
@@ -104,6 +114,9 @@ impl Keys {
             unused: Vec::new(),
             absent: Vec::new(),
             shadowed: Vec::new(),
+            copies: Vec::new(),
+            has_no_head: false,
+            begins_answers: false,
             required: Vec::new(),
             n_next: 0,
             skipped_positions: 0,

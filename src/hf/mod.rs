@@ -27,6 +27,7 @@ mod origin;
 mod rope;
 mod sampling;
 mod sentence;
+mod start;
 mod weights;
 
 use std::path::Path;
@@ -38,6 +39,7 @@ use crate::error::{Error, Result, shortened};
 use crate::gguf::{FileBytes, Gguf, Reading};
 use crate::memory::expect_room;
 use config::{Config, ConfigFile};
+use start::of_generation;
 
 const TOKENIZER: &str = "tokenizer.json";
 const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
@@ -196,25 +198,13 @@ fn template(bytes: &[u8], file: &str) -> Result<String> {
     Ok(text.to_owned())
 }
 
-/// `eos_token_id` of `generation_config.json`, or of `config` where there is none: one token or a list. What is wrong with that
-/// file is no reason to refuse the model.
+/// `eos_token_id` of `generation_config.json`, or of `config` where there is none: one token or a list.
 fn end_tokens(folder: &Folder<'_>, config: &Config<'_>) -> Result<Vec<u32>> {
-    const FILE: &str = GENERATION_CONFIG;
     const KEY: &str = "eos_token_id";
-    let of_generation = || -> Result<Option<Vec<u32>>> {
-        let generation = folder.has(FILE).then(|| ConfigFile::read(folder, FILE)).transpose()?;
-        let generation = generation.as_ref().map(ConfigFile::config).filter(|g| g.has(KEY));
-        generation.map(|generation| generation.tokens(KEY)).transpose()
-    };
-    match of_generation() {
-        Ok(Some(tokens)) => Ok(tokens),
-        Ok(None) => config.tokens(KEY),
-        Err(e @ (Error::NoMemory(_) | Error::Cancelled(_))) => Err(e),
-        Err(e) => {
-            log::warn!("{}: its {KEY:?} is left out, and that of config.json is used", e.message());
-            config.tokens(KEY)
-        }
-    }
+    let found = of_generation(folder, &[KEY], |generation| {
+        generation.has(KEY).then(|| generation.tokens(KEY)).transpose()
+    })?;
+    found.map_or_else(|| config.tokens(KEY), Ok)
 }
 
 /// The folder and how its large files are opened.

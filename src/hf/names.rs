@@ -150,7 +150,12 @@ pub fn meaning(family: &Family, name: &str) -> Option<Meaning> {
     let name = format!("{}{suffix}", gguf.replace("{}", &numbers[0].to_string()));
     let whole = format!("{pattern}{suffix}");
     let found = family.conditions.iter().find(|(pattern, _)| fits(pattern, &whole));
-    let when = found.map_or(When::Always, |(_, when)| *when);
+    let when = match found {
+        None => When::Always,
+        Some((_, When::First)) if numbers[0] == 0 => When::Always,
+        Some((_, When::First)) => When::Never,
+        Some((_, when)) => *when,
+    };
     Some(Meaning::Tensor { name, change: *change, part, when })
 }
 

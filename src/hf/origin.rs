@@ -23,6 +23,7 @@ const SOURCES: &[(&str, &[&str])] = &[
             "hybrid_override_pattern",
         ],
     ),
+    ("decoder_block_count", &["num_decoder_layers", "num_layers", "num_hidden_layers"]),
     ("context_length", N_CTX),
     ("context_length", &["max_seq_len"]),
     ("embedding_length", &["hidden_size", "n_embd", "dim", "d_model"]),
@@ -71,7 +72,7 @@ const SOURCES: &[(&str, &[&str])] = &[
     ("final_logit_softcapping", &["final_logit_softcapping"]),
     ("embedding_scale", &["embedding_multiplier"]),
     ("residual_scale", &["residual_multiplier"]),
-    ("logit_scale", &["logits_scaling", "logit_scale"]),
+    ("logit_scale", &["logits_scaling", "logit_scale", "d_model"]),
     ("use_parallel_residual", &["use_parallel_residual"]),
     ("shortconv.l_cache", &["conv_L_cache"]),
     ("ssm.conv_kernel", &["linear_conv_kernel_dim", "mamba_d_conv", "conv_kernel"]),
@@ -200,6 +201,13 @@ impl Names {
     pub fn learn(&mut self, gguf: &str, stored: &str, change: Change) {
         if change != Change::Stack && self.tensor(gguf).is_none_or(|usual| usual != stored) {
             self.unusual.insert(gguf.to_owned(), stored.to_owned());
+        }
+    }
+
+    /// Learns what a key of `keys` is called in the folder, if it was read from there.
+    pub fn learn_key(&mut self, keys: &Keys, (key, called): (&str, Option<String>)) {
+        if let Some(called) = called {
+            self.keys.insert(format!("{}.{key}", keys.architecture()).into(), called);
         }
     }
 

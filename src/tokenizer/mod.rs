@@ -289,16 +289,23 @@ impl Tokenizer {
         let has_bos = tokens.first().is_some_and(|&t| Some(t) == self.roles.bos);
         let first = usize::from(has_bos);
         for (index, &token) in tokens.iter().enumerate() {
-            let mut bytes = self.token_bytes(token)?;
-            let ty = self.types[token as usize];
-            if !special && ty.is_hidden() {
-                continue;
+            if special || !self.types[token as usize].is_hidden() {
+                let bytes = if index == first { self.first_bytes(token) } else { self.token_bytes(token) };
+                out.extend_from_slice(bytes?);
             }
-            if index == first && self.strips_space && !ty.is_special() {
-                bytes = bytes.strip_prefix(b" ").unwrap_or(bytes);
-            }
-            out.extend_from_slice(bytes);
         }
         Ok(out)
+    }
+
+    /// As [`Tokenizer::token_bytes`] of the first token of a text: without the space that encoding puts before one.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::token_bytes`].
+    pub fn first_bytes(&self, token: u32) -> Result<&[u8]> {
+        let bytes = self.token_bytes(token)?;
+        match self.strips_space && !self.types[token as usize].is_special() {
+            true => Ok(bytes.strip_prefix(b" ").unwrap_or(bytes)),
+            false => Ok(bytes),
+        }
     }
 }

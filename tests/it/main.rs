@@ -69,6 +69,8 @@ mod shift;
 mod speculate;
 mod t5;
 mod t5_decoder;
+mod t5_folders;
+mod t5_text;
 mod tiny_model;
 mod tokenizer_alone;
 mod tokenizer_golden;

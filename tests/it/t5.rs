@@ -115,13 +115,14 @@ fn a_decoder_in_a_file_of_an_encoder_by_itself_is_refused() {
 
 #[cfg(feature = "hf")]
 #[test]
-fn a_folder_of_an_encoder_with_its_decoder_is_refused_by_name() {
+fn folders_of_other_classes_are_refused_by_name() {
     use common::{TempFolder, fixture, read_json};
     use ember::model::LoadOptions;
+    use serde_json::json;
     let folder = TempFolder::new("t5-folder");
     let from = fixture("hf/t5encoder");
     std::fs::copy(from.join("model.safetensors"), folder.0.join("model.safetensors")).unwrap();
-    for classes in [serde_json::json!(["T5ForConditionalGeneration"]), serde_json::json!(null)] {
+    for classes in [json!(["T5Model"]), json!(["T5ForSequenceClassification"]), json!([]), json!(null)] {
         let mut config = read_json(&from.join("config.json"));
         config["architectures"] = classes;
         folder.write("config.json", config.to_string());

@@ -8,6 +8,8 @@ folder lacks tensors. Sixteen folders of each model type have several fields cha
 
     python hf_fields.py [--out FOLDER] [MODEL_TYPE ...]     (all, or those that are named)
     python hf_fields.py --check     whether docs/folder-fields.md lists every field that the installed `transformers` has
+
+A name with "+decoder" stands for the class with a decoder of a model type whose encoder is driven by itself too.
 """
 
 import argparse
@@ -49,7 +51,8 @@ BASES = {
     "qwen3_5": "qwen35-list", "qwen3_5_moe_text": "qwen35moe-7-3", "qwen3_5_moe": "qwen35moe-7-3",
     "qwen2_vl": "qwen2vl", "qwen2_5_vl": "qwen25vl", "qwen3_vl": "qwen3vl", "qwen3_vl_moe": "qwen3vlmoe-7-3", "gpt_oss": "gpt-oss", "ministral3": "ministral3", "mistral3": "ministral3", "deepseek_v2": "deepseek2-groups", "deepseek_v3": "deepseek2-v3", "glm4_moe_lite": "deepseek2-sigmoid", "gemma4_text": "gemma4-shared", "gemma4": "gemma4-shared", "gemma3n_text": "gemma3n", "gemma3n": "gemma3n",
     "modernbert": "modern-bert", "eurobert": "eurobert", "jina_embeddings_v3": "jina-bert-v3", "xlm-roberta": "xlm-roberta", "roberta": "xlm-roberta",
-    "camembert": "xlm-roberta", "distilbert": "distilbert", "mpnet": "mpnet", "t5": "t5encoder", "mt5": "t5encoder-gated", "umt5": "t5encoder-each", "granitemoehybrid": "granitehybrid", "nemotron_h": "nemotron-h",
+    "camembert": "xlm-roberta", "distilbert": "distilbert", "mpnet": "mpnet", "t5": "t5encoder", "mt5": "t5encoder-gated", "umt5": "t5encoder-each",
+    "t5+decoder": "t5", "mt5+decoder": "t5-gated", "umt5+decoder": "t5-each", "granitemoehybrid": "granitehybrid", "nemotron_h": "nemotron-h",
     "lfm3": "lfm3", "mamba": "mamba", "falcon_mamba": "mamba-norms", "mpt": "mpt", "cohere": "command-r-plus", "dots1": "dots1", "hunyuan_v1_dense": "hunyuan-dense",
     "hunyuan_v1_moe": "hunyuan-moe", "ernie4_5": "ernie4_5", "ernie4_5_moe": "ernie4_5-moe",
 }
@@ -64,6 +67,8 @@ OVERRIDES = {"mixtral": {"head_dim": 8}, "roberta": {"model_type": "roberta", "a
 ENCODERS = {"bert", "nomic_bert", "modernbert", "eurobert", "jina_embeddings_v3", "xlm-roberta", "roberta", "camembert", "distilbert", "mpnet"}
 # Models with a decoder, of which the encoder by itself is driven.
 HALVES = {"t5": "T5EncoderModel", "mt5": "MT5EncoderModel", "umt5": "UMT5EncoderModel"}
+# The same with their decoders.
+WHOLES = {f"{name}+decoder" for name in HALVES}
 # Fields that every configuration has although its class does not list them, and older names.
 LEGACY = {
     "all": ["torch_dtype", "rope_theta", "rope_scaling", "original_max_position_embeddings", "partial_rotary_factor", "head_dim",
@@ -90,7 +95,9 @@ LEGACY = {
     "bert": ["position_embedding_type", "pooler_type"], "roberta": ["position_embedding_type"], "xlm-roberta": ["position_embedding_type"],
     "camembert": ["position_embedding_type"], "modernbert": ["global_attn_every_n_layers", "global_rope_theta", "local_rope_theta"],
     "distilbert": ["hidden_size", "num_hidden_layers", "num_attention_heads", "hidden_act"],
-    **{name: ["hidden_size", "num_hidden_layers", "num_attention_heads", "n_positions", "hidden_act"] for name in ("t5", "mt5", "umt5")},
+    **{name: ["hidden_size", "num_hidden_layers", "num_attention_heads", "n_positions", "hidden_act"] for name in HALVES},
+    **{name: ["hidden_size", "num_hidden_layers", "num_attention_heads", "n_positions", "hidden_act", "scale_decoder_outputs", "decoder_start_token_id",
+              "bos_token_id"] for name in WHOLES},
     "mpnet": ["position_embedding_type"],
     "nomic_bert": ["rotary_emb_base", "rotary_emb_fraction", "rotary_scaling_factor", "prenorm", "causal", "qkv_proj_bias",
                    "max_trained_positions"],
@@ -100,6 +107,8 @@ LEGACY = {
 }
 ACTIVATIONS = ["gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "quick_gelu", "relu", "relu2", "silu", "swish", "tanh"]
 ABSENT = object()
+# Tokens that no text of an encoder with a decoder has.
+STARTS = (44, 63)
 
 
 def language(config):
@@ -271,7 +280,8 @@ def values(field, config):
         "time_step_limit": [None, [0.0, {"__float__": "Infinity"}], [0.01, 0.5], [0.5], 3],
         "feed_forward_proj": [None, "relu", "gated-gelu", "gated-silu", "gelu", "gelu_new", "gated-relu", "gated-gelu_new"],
         "dense_act_fn": [None, "relu", "gelu", "gelu_new", "silu"], "relative_attention_num_buckets": [None, 12, 2, 4, 13],
-        "relative_attention_max_distance": [None, 2, 20, 128, 1000],
+        "relative_attention_max_distance": [None, 2, 20, 128, 1000], "num_decoder_layers": [None, *range(5)],
+        "decoder_start_token_id": [None, *STARTS, config["vocab_size"], -1] if "vocab_size" in config else [None],
         "topk_method": [None, "greedy", "group_limited_greedy", "noaux_tc"], "scoring_func": [None, "softmax", "sigmoid"],
         "mlp_layer_types": [None, ["sparse"] * n, ["dense"] * n, ["dense", "sparse"] * (n // 2), ["dense"] + ["sparse"] * (n - 1)],
         "q_lora_rank": [None, config.get("q_lora_rank"), 7], "first_k_dense_replace": [None, 0, 1, 2, n, n + 1],
@@ -315,7 +325,7 @@ def values(field, config):
 
 def own_fields(model_type):
     """The fields of a configuration class, as a saved file has them."""
-    config = CONFIG_MAPPING[model_type]()
+    config = CONFIG_MAPPING[model_type.split("+")[0]]()
     fields = set(config.to_dict())
     return sorted((fields | {"_name_or_path"}) - {"model_type"})
 
@@ -363,6 +373,13 @@ def cases(model_type, config):
     if "layer_types" in config:
         out.append(("layer_types", dict(layer_types=ABSENT), {}))
         out.append(("layer_types", dict(layer_types=["sliding_attention"] * layers(config), sliding_window=6), {}))
+    if model_type in WHOLES:
+        start = "decoder_start_token_id"
+        out += [(start, {start: value, "bos_token_id": STARTS[1]}, {}) for value in (ABSENT, None, STARTS[0])]
+        scale = "scale_decoder_outputs"
+        out += [("tie_word_embeddings", {scale: ABSENT, "tie_word_embeddings": tie}, {}) for tie in (ABSENT, None, True, False)]
+        out += [(scale, {scale: scales, "tie_word_embeddings": tie}, {}) for scales in (None, True, False) for tie in (True, False)]
+        out += [("num_decoder_layers", {"num_decoder_layers": ABSENT, "num_layers": n}, {}) for n in range(1, 5)]
     return out + head_cases(model_type, config)
 
 
@@ -372,6 +389,8 @@ HEADS = {"gpt_neox": ("embed_out.weight", "gpt_neox.embed_in.weight"), "gpt2": (
 
 def head_cases(model_type, config):
     """Heads that are stored, or not, beside what the configuration says."""
+    if model_type in WHOLES:
+        return both_cases(config)
     if model_type in HALVES:
         first = "encoder.block.0.layer.1.DenseReluDense"
         kinds = [dict(drop=[f"{first}.{part}.weight"]) for part in ("wi", "wi_0", "wi_1")]
@@ -379,7 +398,7 @@ def head_cases(model_type, config):
         forms = [("feed_forward_proj", {"feed_forward_proj": form}, kind) for form in ("relu", "gated-gelu") for kind in kinds]
         tables = [("tie_word_embeddings", {"tie_word_embeddings": tie}, dict(add=[["encoder.embed_tokens.weight", "shared.weight", how]], drop=drop))
                   for tie in (True, False) for how in ("same", "reversed") for drop in ([], ["shared.weight"])]
-        return forms + tables
+        return forms + tables + bias_cases("encoder")
     if model_type in ENCODERS:
         return []
     head, embedding = HEADS.get(model_type, ("lm_head.weight", "model.embed_tokens.weight"))
@@ -402,6 +421,41 @@ def head_cases(model_type, config):
                 if model_type not in ("gpt2", "gpt_neox"):
                     out.append((field, change, add))
     return out
+
+
+def both_cases(config):
+    """Feed-forward, embeddings and heads of an encoder with its decoder, and biases of later layers."""
+    out = []
+    for form in ("relu", "gated-gelu"):
+        change = dict(feed_forward_proj=form, dense_act_fn=ABSENT, is_gated_act=ABSENT)
+        for first in ("encoder.block.0.layer.1.DenseReluDense", "decoder.block.1.layer.2.DenseReluDense"):
+            out += [("feed_forward_proj", change, dict(drop=[f"{first}.{part}.weight"])) for part in ("wi", "wi_0", "wi_1")]
+            out += [("feed_forward_proj", change, dict(add=[[f"{first}.{new}.weight", f"{first}.{old}.weight", "reversed"]]))
+                    for new, old in (("wi_0", "wi"), ("wi_1", "wi"), ("wi", "wi_0"))]
+    shared, head = "shared.weight", "lm_head.weight"
+    tables = [f"{part}.embed_tokens.weight" for part in ("encoder", "decoder")]
+    for tie in (True, False):
+        change = dict(tie_word_embeddings=tie, scale_decoder_outputs=ABSENT)
+        for how in ("same", "reversed"):
+            for added in ([tables[0]], [tables[1]], tables, [head], [head, tables[0]]):
+                for drop in ([], [shared], [shared, head]):
+                    drop = [name for name in drop if name not in added]
+                    out.append(("tie_word_embeddings", change, dict(add=[[name, shared, how] for name in added], drop=drop)))
+        out.append(("tie_word_embeddings", change, dict(add=[[tables[0], shared, "same"], [tables[1], shared, "reversed"]], drop=[shared])))
+        out += [("tie_word_embeddings", change, dict(drop=drop)) for drop in ([head], [shared], [shared, head])]
+    cross = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"
+    out.append(("relative_attention_num_buckets", {}, dict(add=[[cross, BIAS.format("decoder", 0), "reversed"]])))
+    return out + bias_cases("encoder") + bias_cases("decoder")
+
+
+BIAS = "{}.block.{}.layer.0.SelfAttention.relative_attention_bias.weight"
+
+
+def bias_cases(part):
+    """Biases of layers that have none, and layers without theirs."""
+    field = "relative_attention_num_buckets"
+    added = (field, {}, dict(add=[[BIAS.format(part, 1), BIAS.format(part, 0), "reversed"]]))
+    return [added, *((field, {}, dict(drop=[BIAS.format(part, i)])) for i in range(2))]
 
 
 def change_tensors(tensors, change):
@@ -481,7 +535,8 @@ class Driver:
         self.tensors = load_file(folder / "model.safetensors")
         twin = ROOT / "models" / f"{BASES[model_type]}.json"
         facts = json.loads((twin if twin.exists() else ROOT / "hf" / f"{BASES[model_type]}.json").read_text())
-        self.tokens = facts["tokens"]
+        self.tokens, self.n_text = facts["tokens"], facts.get("n_text", 0)
+        assert not set(STARTS) & set(self.tokens[:self.n_text])
         # Or the folder has the part that sees already.
         self.is_wrapped = model_type in WRAPPERS and "text_config" not in self.config
         if model_type == "gemma3n":
@@ -491,6 +546,8 @@ class Driver:
         self.loaded = AutoModel if model_type in ENCODERS else AutoModelForCausalLM
         if model_type in HALVES:
             self.loaded = getattr(transformers, HALVES[model_type])
+        if model_type in WHOLES:
+            self.loaded = transformers.AutoModelForSeq2SeqLM
 
     def run(self, config, tensors):
         """Two rows of numbers, and the tensors that were made up."""
@@ -507,13 +564,23 @@ class Driver:
                        if not name.startswith(("pooler", "model.vision_tower", "model.multi_modal_projector", "model.visual",
                                             "model.embed_vision", "model.embed_audio"))]
             with torch.no_grad():
-                output = model.eval()(torch.tensor([self.tokens]))
+                output = self.answered(model.eval()) if self.n_text else model.eval()(torch.tensor([self.tokens]))
             # The first, in both forms: hidden states or logits.
             rows = output[0][0]
-            rows = rows[[len(self.tokens) // 2, len(self.tokens) - 1]].numpy().astype("<f4")
+            rows = rows[[len(rows) // 2, len(rows) - 1]].numpy().astype("<f4")
             return rows, sorted(missing), sorted(info["unexpected_keys"])
         finally:
             shutil.rmtree(folder)
+
+
+    def answered(self, model):
+        """The logits of an answer that begins with the token that `generate` would begin it with."""
+        generation = model.generation_config
+        start = generation.bos_token_id if generation.decoder_start_token_id is None else generation.decoder_start_token_id
+        if start is None:
+            raise ValueError("no token that answers begin with")
+        text, answer = torch.tensor([self.tokens[:self.n_text]]), torch.tensor([[start, *self.tokens[self.n_text + 1:]]])
+        return model(input_ids=text, decoder_input_ids=answer, use_cache=False, return_dict=True)
 
 
 def near(a, b):
@@ -588,6 +655,8 @@ def drive(model_type, out):
             results.add("several", change, {})
     source = f"transformers {transformers.__version__}, torch {torch.__version__}, float32, eager attention"
     facts = dict(base=BASES[model_type], set=OVERRIDES.get(model_type, {}), tokens=driver.tokens, n_row=results.base.shape[1], source=source)
+    if driver.n_text:
+        facts["n_text"] = driver.n_text
     if driver.is_wrapped:
         facts["wrapper"] = {k: v for k, v in driver.config.items() if k != "text_config"}
     lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in found)

@@ -74,6 +74,11 @@ class LlamaCpp:
         return np.stack([np.ctypeslib.as_array(c.llama_get_embeddings_ith(self.ctx, i), shape=(n_embd,)).copy()
                          for i in range(len(tokens))])
 
+    def read(self, text):
+        """Has the encoder of a model with a decoder read `text`; the decoder's tokens are next."""
+        self._run(text, call="llama_encode")
+        self.n_past = 0
+
     def _run(self, tokens, first=0, call="llama_decode"):
         """Evaluates one batch, with output at every position from `first` on."""
         batch = c.llama_batch_init(len(tokens), 0, 1)

@@ -56,7 +56,9 @@ impl<B: Backend> Binder<'_, B> {
         };
         if n_head.checked_mul(head_dim).is_none_or(|n| n > MAX_DIM as usize) {
             return Err(Error::Format(format!(
-                "{n_head} heads of length {head_dim} are more than {MAX_DIM} in all"
+                "{n_head} heads ({}) of length {head_dim} ({}) are more than {MAX_DIM} in all",
+                self.called("attention.head_count"),
+                self.called("attention.key_length")
             )));
         }
         let value_dim = self.optional_dim("attention.value_length")?.unwrap_or(head_dim);

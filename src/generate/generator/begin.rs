@@ -130,6 +130,7 @@ impl Generator {
             tops: Vec::with_capacity(options.n_top),
             options: options.clone(),
             stopping: false,
+            is_first: false,
             constrained,
             n_forced_ahead: 0,
         };

@@ -82,6 +82,7 @@ pub fn ties(family: &Family, outer: &Config<'_>, language: &Config<'_>) -> Resul
     let tied = outer.bool(KEY)?;
     Ok(match family.head {
         Head::None | Head::Stored => false,
+        Head::Tied => true,
         Head::TiedByDefault => tied != Some(false),
         Head::UntiedByDefault => tied == Some(true),
         Head::UntiedByBoth => tied == Some(true) || language.bool(KEY)? == Some(true),

@@ -1,10 +1,10 @@
-//! T5, mT5 and UMT5: their encoders.
+//! T5, mT5 and UMT5: an encoder with its decoder, or the encoder by itself.
 #![forbid(unsafe_code)]
 
 use crate::error::Result;
 use crate::gguf::quoted;
 use crate::hf::config::Config;
-use crate::hf::family::When::Never;
+use crate::hf::family::When::{self, First, Never};
 use crate::hf::family::{Family, Head, Keys, N_CTX, Name, TANH_GELU};
 use crate::hf::layout::Change::Same;
 
@@ -21,71 +21,108 @@ const NAMES: &[Name] = &[
     ("encoder.block.{}.layer.1.DenseReluDense.wo", "enc.blk.{}.ffn_down", Same),
     ("encoder.final_layer_norm", "enc.output_norm", Same),
 ];
+const DECODER: &[Name] = &[
+    ("decoder.embed_tokens", "token_embd", Same),
+    ("decoder.block.{}.layer.0.layer_norm", "dec.blk.{}.attn_norm", Same),
+    ("decoder.block.{}.layer.0.SelfAttention.q", "dec.blk.{}.attn_q", Same),
+    ("decoder.block.{}.layer.0.SelfAttention.k", "dec.blk.{}.attn_k", Same),
+    ("decoder.block.{}.layer.0.SelfAttention.v", "dec.blk.{}.attn_v", Same),
+    ("decoder.block.{}.layer.0.SelfAttention.o", "dec.blk.{}.attn_o", Same),
+    ("decoder.block.{}.layer.0.SelfAttention.relative_attention_bias", "dec.blk.{}.attn_rel_b", Same),
+    ("decoder.block.{}.layer.1.layer_norm", "dec.blk.{}.cross_attn_norm", Same),
+    ("decoder.block.{}.layer.1.EncDecAttention.q", "dec.blk.{}.cross_attn_q", Same),
+    ("decoder.block.{}.layer.1.EncDecAttention.k", "dec.blk.{}.cross_attn_k", Same),
+    ("decoder.block.{}.layer.1.EncDecAttention.v", "dec.blk.{}.cross_attn_v", Same),
+    ("decoder.block.{}.layer.1.EncDecAttention.o", "dec.blk.{}.cross_attn_o", Same),
+    ("decoder.block.{}.layer.2.layer_norm", "dec.blk.{}.ffn_norm", Same),
+    ("decoder.block.{}.layer.2.DenseReluDense.wo", "dec.blk.{}.ffn_down", Same),
+    ("decoder.final_layer_norm", "dec.output_norm", Same),
+    ("lm_head", "output", Same),
+];
 /// Feed-forward without gates.
-const PLAIN: &[Name] = &[("encoder.block.{}.layer.1.DenseReluDense.wi", "enc.blk.{}.ffn_up", Same)];
+const PLAIN: &[Name] = &[
+    ("encoder.block.{}.layer.1.DenseReluDense.wi", "enc.blk.{}.ffn_up", Same),
+    ("decoder.block.{}.layer.2.DenseReluDense.wi", "dec.blk.{}.ffn_up", Same),
+];
 /// And with them.
 const GATES: &[Name] = &[
     ("encoder.block.{}.layer.1.DenseReluDense.wi_0", "enc.blk.{}.ffn_gate", Same),
     ("encoder.block.{}.layer.1.DenseReluDense.wi_1", "enc.blk.{}.ffn_up", Same),
+    ("decoder.block.{}.layer.2.DenseReluDense.wi_0", "dec.blk.{}.ffn_gate", Same),
+    ("decoder.block.{}.layer.2.DenseReluDense.wi_1", "dec.blk.{}.ffn_up", Same),
 ];
+/// The token embedding, which a folder may have under each of these names.
+const SHARED: &str = "shared.weight";
+const OF_ENCODER: &str = "encoder.embed_tokens.weight";
+const OF_DECODER: &str = "decoder.embed_tokens.weight";
+
+const NO_BIASES: (&str, When) = ("*.bias", Never);
 
 const T5: Family = Family {
     model_type: "t5",
     architecture: "t5encoder",
     prefixes: &[""],
-    names: &[NAMES, PLAIN, GATES],
-    // What the class of the encoder leaves out.
-    ignored: &["decoder.*", "lm_head.*"],
-    conditions: &[("*.bias", Never)],
-    head: Head::None,
-    keys,
+    names: &[NAMES, DECODER, PLAIN, GATES],
+    // The first checkpoints have one, which no class reads.
+    ignored: &["*.EncDecAttention.relative_attention_bias.weight"],
+    conditions: &[NO_BIASES, ("*.relative_attention_bias.weight", First)],
+    head: Head::Tied,
+    keys: t5,
 };
 
 /// T5 and its heirs.
 pub const FAMILIES: &[Family] = &[
     T5,
-    Family { model_type: "mt5", keys: gated, ..T5 },
-    Family { model_type: "umt5", keys: of_each_layer, ..T5 },
+    Family { model_type: "mt5", keys: mt5, ..T5 },
+    Family { model_type: "umt5", conditions: &[NO_BIASES], keys: umt5, ..T5 },
 ];
 
-/// The forms of feed-forward blocks.
-const RELU: &str = "relu";
+/// What the model types differ in.
+struct Kind {
+    /// The form of feed-forward where the configuration does not say.
+    form: &'static str,
+    /// Whether each layer has a bias of its own, and not the first one's.
+    own_biases: bool,
+    /// Whether its class scales logits where the configuration says so.
+    scales: bool,
+}
+
 const GATED_GELU: &str = "gated-gelu";
 
-/// T5, where the first layer's bias is that of all.
-fn keys(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
-    sizes(config, keys, RELU)
+fn t5(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
+    fill(config, keys, &Kind { form: "relu", own_biases: false, scales: true })
 }
 
-/// mT5, the same with gates.
-fn gated(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
-    sizes(config, keys, GATED_GELU)
+fn mt5(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
+    fill(config, keys, &Kind { form: GATED_GELU, own_biases: false, scales: false })
 }
 
-/// UMT5, where each layer has a bias of its own.
-fn of_each_layer(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
-    sizes(config, keys, GATED_GELU)?;
-    let layers = 0..keys.count("block_count").unwrap_or(0);
-    keys.required.extend(layers.map(|i| format!("enc.blk.{i}.attn_rel_b.weight")));
-    Ok(())
+fn umt5(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
+    fill(config, keys, &Kind { form: GATED_GELU, own_biases: true, scales: true })
 }
 
-/// What all have; `form` is that of feed-forward where the configuration does not say.
-fn sizes(config: &Config<'_>, keys: &mut Keys, form: &'static str) -> Result<()> {
-    const CLASSES: &str = "architectures";
-    const ENCODER: &str =
-        "an encoder by itself (\"T5EncoderModel\", \"MT5EncoderModel\", \"UMT5EncoderModel\")";
-    let classes = config.strs(CLASSES)?.unwrap_or_default();
-    match classes.first() {
-        Some(class) if class.ends_with("T5EncoderModel") => {}
-        Some(class) => return Err(config.unsupported(CLASSES, &quoted(class.as_bytes()), ENCODER)),
-        None => return Err(config.unsupported(CLASSES, "absent", ENCODER)),
+const CLASSES: &str = "architectures";
+
+/// Writes the keys of a model of the kind.
+fn fill(config: &Config<'_>, keys: &mut Keys, kind: &Kind) -> Result<()> {
+    const N_ENCODER: &[&str] = &["num_layers", "num_hidden_layers"];
+    let has_decoder = has_decoder(config)?;
+    if has_decoder {
+        keys.switch("t5");
+        keys.copies.extend([(OF_ENCODER, SHARED), (OF_DECODER, SHARED), (OF_DECODER, OF_ENCODER)]);
+        keys.begins_answers = true;
+    } else {
+        config.expect_bool("is_decoder", false)?;
+        keys.has_no_head = true;
+        keys.absent.extend([("decoder.*", CLASSES), ("lm_head.*", CLASSES)]);
+        keys.shadowed.push((SHARED, OF_ENCODER));
     }
-    config.expect_bool("is_decoder", false)?;
-    let is_gated = set_form(config, keys, form)?;
-    keys.set("block_count", config.count(&["num_layers", "num_hidden_layers"])?);
+    let is_gated = set_form(config, keys, kind.form)?;
+    let n_encoder = n_layer(config, N_ENCODER)?.ok_or_else(|| config.missing(N_ENCODER))?;
+    keys.set("block_count", n_encoder);
     keys.set("context_length", config.optional_count(N_CTX)?.unwrap_or(512));
-    keys.set("embedding_length", config.count(&["d_model", "hidden_size"])?);
+    let n_embd = config.count(&["d_model", "hidden_size"])?;
+    keys.set("embedding_length", n_embd);
     keys.set("feed_forward_length", config.count(&["d_ff"])?);
     keys.set("attention.head_count", config.count(&["num_heads", "num_attention_heads"])?);
     let head_dim = config.count(&["d_kv", "head_dim"])?;
@@ -98,13 +135,61 @@ fn sizes(config: &Config<'_>, keys: &mut Keys, form: &'static str) -> Result<()>
     let n_buckets = config.u32(&["relative_attention_num_buckets"])?.unwrap_or(32);
     keys.set("attention.relative_buckets_count", n_buckets);
     keys.set_some("attention.relative_max_distance", config.u32(&["relative_attention_max_distance"])?);
-    let layers = 0..keys.count("block_count").unwrap_or(0);
-    if is_gated {
-        keys.required.extend(layers.map(|i| format!("enc.blk.{i}.ffn_gate.weight")));
+    let mut parts = vec![("enc", n_encoder)];
+    if has_decoder {
+        let n_decoder = n_layer(config, &["num_decoder_layers"])?.unwrap_or(n_encoder);
+        keys.set("decoder_block_count", n_decoder);
+        parts.push(("dec", n_decoder));
+        let scale = if kind.scales && scales(config)? { f64::from(n_embd).powf(-0.5) } else { 1.0 };
+        keys.set_f32("logit_scale", Some(scale));
     }
-    // Some folders have it under either name, or both.
-    keys.shadowed.push(("shared.weight", "encoder.embed_tokens.weight"));
+    for (part, n_layer) in parts {
+        for (tensor, _) in
+            [("ffn_gate", is_gated), ("attn_rel_b", kind.own_biases)].iter().filter(|(_, is)| *is)
+        {
+            keys.required.extend((0..n_layer).map(|i| format!("{part}.blk.{i}.{tensor}.weight")));
+        }
+    }
     Ok(())
+}
+
+/// Whether the class is an encoder with its decoder, and not the encoder by itself.
+fn has_decoder(config: &Config<'_>) -> Result<bool> {
+    const KNOWN: &str = "an encoder with its decoder (\"T5ForConditionalGeneration\", \"MT5ForConditionalGeneration\", \
+         \"UMT5ForConditionalGeneration\"), or by itself (\"T5EncoderModel\", \"MT5EncoderModel\", \"UMT5EncoderModel\")";
+    let classes = config.strs(CLASSES)?.unwrap_or_default();
+    match classes.first() {
+        // The second is what the first class was called before.
+        Some(class) if class.ends_with("T5ForConditionalGeneration") || *class == "T5WithLMHeadModel" => {
+            Ok(true)
+        }
+        Some(class) if class.ends_with("T5EncoderModel") => Ok(false),
+        Some(class) => Err(config.unsupported(CLASSES, &quoted(class.as_bytes()), KNOWN)),
+        None => Err(config.unsupported(CLASSES, "absent", KNOWN)),
+    }
+}
+
+/// The number of layers under the first of `names` that is there.
+fn n_layer(config: &Config<'_>, names: &[&str]) -> Result<Option<u32>> {
+    /// For each of them a few tensors are looked for: far more than any model's.
+    const MOST_LAYERS: u32 = 1 << 16;
+    let n_layer = config.optional_count(names)?;
+    match n_layer.filter(|n_layer| *n_layer > MOST_LAYERS) {
+        None => Ok(n_layer),
+        Some(found) => {
+            let name = names.iter().find(|name| config.has(name)).copied().unwrap_or_default();
+            Err(config.unsupported(name, &found.to_string(), &format!("{MOST_LAYERS} at most")))
+        }
+    }
+}
+
+/// Whether logits are scaled. Where the class has written what it made of the other field, this is what counts.
+fn scales(config: &Config<'_>) -> Result<bool> {
+    const OWN: &str = "scale_decoder_outputs";
+    Ok(match config.bool(OWN)? {
+        Some(scales) => scales,
+        None => !config.is_null(OWN) && config.bool("tie_word_embeddings")? != Some(false),
+    })
 }
 
 /// Writes the activation of feed-forward, and gives whether that has gates.
