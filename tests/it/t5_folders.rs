@@ -215,7 +215,9 @@ fn tensors_that_do_not_fit_are_named() {
             let shape = ids(&Folder::of(name).header[&tensor]["shape"]);
             let grown: Vec<u32> = shape.iter().map(|n| n + 1).collect();
             let others = [grown, [&shape[..], &[1]].concat(), shape[1..].to_vec(), vec![0], vec![1; 5]];
-            for other in others {
+            // A vector may have a further axis of 1.
+            let means_the_same = |other: &[u32]| shape.len() == 1 && *other == [shape[0], 1];
+            for other in others.into_iter().filter(|other| !means_the_same(other)) {
                 let mut folder = Folder::of(name);
                 folder.header[&tensor]["shape"] = json!(other);
                 assert!(folder.open().is_err(), "{tensor} of {other:?} loads");
@@ -289,10 +291,7 @@ fn sizes_that_do_not_fit_are_named() {
             }
         }
         for (key, values) in [
-            (
-                "relative_attention_max_distance",
-                &[json!(0), json!(1), json!(70_000), json!("x"), json!(-1)][..],
-            ),
+            ("relative_attention_max_distance", &[json!(70_000), json!("x"), json!(-1)][..]),
             ("layer_norm_epsilon", &[json!(-1), json!("x"), json!(1e300)]),
             ("vocab_size", &[json!(102), json!(u32::MAX), json!("x"), json!(-1)]),
             ("tie_word_embeddings", &[json!("x"), json!(1)]),
@@ -304,6 +303,14 @@ fn sizes_that_do_not_fit_are_named() {
             for value in values {
                 Folder::of(name).set(key, value.clone()).refused(key);
             }
+        }
+    }
+    for name in NAMES {
+        for value in [0, 1] {
+            let folder = Folder::of(name).set("relative_attention_max_distance", json!(value));
+            folder.refused(
+                "more buckets of distances than there are distances (\"relative_attention_num_buckets\"",
+            );
         }
     }
     for name in ["t5", "t5-each"] {
