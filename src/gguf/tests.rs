@@ -107,6 +107,21 @@ fn a_file_is_the_same_mapped_and_read() {
     std::fs::remove_file(&path).unwrap();
 }
 
+/// Data that comes when the file is written gives the same file, and data that is missing or does not fit is named.
+#[test]
+fn data_may_come_later() {
+    let (mut whole, mut later) = (Writer::new(), Writer::new());
+    whole.tensor("a", TensorType::F32, &[3], vec![1; 12]).tensor("b", TensorType::F32, &[2], vec![2; 8]);
+    later.tensor_later("a", TensorType::F32, &[3]).tensor("b", TensorType::F32, &[2], vec![2; 8]);
+    assert_eq!(later.to_bytes_with(|i| Ok(vec![i as u8 + 1; 12])), whole.to_bytes());
+    let refused = later.to_bytes().unwrap_err();
+    assert_eq!(refused, Error::InvalidArgument("the tensor \"a\" has no data".into()));
+    let refused = later.to_bytes_with(|_| Ok(vec![0; 11])).unwrap_err();
+    assert_eq!(refused.message(), "the tensor \"a\" has 11 bytes of data, expected 12");
+    let cancelled = || Error::Cancelled("no more".into());
+    assert_eq!(later.to_bytes_with(|_| Err(cancelled())), Err(cancelled()));
+}
+
 #[test]
 fn getters_convert_what_fits_and_refuse_the_rest() {
     let mut writer = Writer::new();
