@@ -490,7 +490,8 @@ fn paths_of_the_page(page: &str, sources: &[Source]) -> (usize, Vec<String>) {
             let last = parts[parts.len() - 1];
             let kinds = ["fn", "struct", "enum", "trait", "static", "const", "mod"];
             let declared = kinds.iter().any(|kind| source.text.contains(&format!("{kind} {last}")));
-            declared || source.text.lines().any(|line| line.contains("pub use") && line.contains(last))
+            let uses = source.text.split("pub use").skip(1).filter_map(|rest| rest.split(';').next());
+            declared || uses.into_iter().any(|names| names.contains(last))
         };
         module(parts.len()).is_some() || module(parts.len() - 1).is_some_and(item)
     };

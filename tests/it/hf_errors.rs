@@ -288,7 +288,7 @@ fn every_key_has_a_name() {
         // The classes of these models have these numbers as constants, without fields.
         let of_class = |key: &str| match key {
             "bert.attention.layer_norm_epsilon" => path.ends_with("distilbert"),
-            "t5encoder.context_length" | "hunyuan-moe.expert_shared_count" => true,
+            "t5.context_length" | "t5encoder.context_length" | "hunyuan-moe.expert_shared_count" => true,
             "mamba.context_length" | "mamba.attention.head_count" | "mamba.ssm.dt_b_c_rms" => true,
             _ => false,
         };
