@@ -41,7 +41,9 @@ fn the_list_of_models_is_complete_and_true() {
     let types = fields.lines().find(|line| line.starts_with("| `_name_or_path`")).expect("the row");
     let table = doc.split("`config.json` that load |\n").nth(1).and_then(|rest| rest.split("\n\n").next());
     let table: Vec<&str> = quoted(table.expect("a table")).collect();
-    assert_eq!(table, quoted(types).skip(1).collect::<Vec<_>>(), "docs/models.md has other model types");
+    // Of some model types two classes were driven.
+    let driven: Vec<&str> = quoted(types).skip(1).filter(|name| !name.contains('+')).collect();
+    assert_eq!(table, driven, "docs/models.md has other model types");
     let errors = &read_json(&fixture("models/llamacpp_errors.json"))["errors"];
     for info in &FORMATS {
         let row = rows.iter().find(|row| quoted(row[0]).any(|name| name == info.name));

@@ -52,7 +52,7 @@ BASES = {
     "qwen2_vl": "qwen2vl", "qwen2_5_vl": "qwen25vl", "qwen3_vl": "qwen3vl", "qwen3_vl_moe": "qwen3vlmoe-7-3", "gpt_oss": "gpt-oss", "ministral3": "ministral3", "mistral3": "ministral3", "deepseek_v2": "deepseek2-groups", "deepseek_v3": "deepseek2-v3", "glm4_moe_lite": "deepseek2-sigmoid", "gemma4_text": "gemma4-shared", "gemma4": "gemma4-shared", "gemma3n_text": "gemma3n", "gemma3n": "gemma3n",
     "modernbert": "modern-bert", "eurobert": "eurobert", "jina_embeddings_v3": "jina-bert-v3", "xlm-roberta": "xlm-roberta", "roberta": "xlm-roberta",
     "camembert": "xlm-roberta", "distilbert": "distilbert", "mpnet": "mpnet", "t5": "t5encoder", "mt5": "t5encoder-gated", "umt5": "t5encoder-each",
-    "t5+decoder": "t5", "mt5+decoder": "t5-gated", "umt5+decoder": "t5-each", "granitemoehybrid": "granitehybrid", "nemotron_h": "nemotron-h",
+    "t5+decoder": "t5", "mt5+decoder": "t5-gated", "umt5+decoder": "t5-each", "arcee": "arcee", "seed_oss": "seed-oss", "granitemoehybrid": "granitehybrid", "nemotron_h": "nemotron-h",
     "lfm3": "lfm3", "mamba": "mamba", "falcon_mamba": "mamba-norms", "mpt": "mpt", "cohere": "command-r-plus", "dots1": "dots1", "hunyuan_v1_dense": "hunyuan-dense",
     "hunyuan_v1_moe": "hunyuan-moe", "ernie4_5": "ernie4_5", "ernie4_5_moe": "ernie4_5-moe",
 }

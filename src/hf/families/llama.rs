@@ -1,10 +1,11 @@
-//! Llama, Mistral (which sees a window) and Mixtral (whose feed-forward is a mixture of experts).
+//! Llama, AFM (squared ReLUs without gates), Mistral (which sees a window) and Mixtral (whose feed-forward is a mixture of experts).
 #![forbid(unsafe_code)]
 
 use crate::error::Result;
 use crate::gguf::quoted;
 use crate::hf::config::Config;
-use crate::hf::family::{Family, Head, Keys, rms_norm_sizes, set_window, windowed_layers};
+use crate::hf::family::{Family, Head, Keys, Name, rms_norm_sizes, set_window, windowed_layers};
+use crate::hf::layout::Change::Same;
 use crate::hf::names::{
     ENDS, GATED, INTERLEAVED_ATTENTION, LLAMA_BIASES, MIXTRAL_EXPERTS, MODEL, NO_BIASES, PRE_NORMS,
     ROTARY_BUFFERS,
@@ -21,6 +22,8 @@ const MINISTRAL3: Family = Family {
     head: Head::UntiedByDefault,
     keys: growing,
 };
+const WITHOUT_GATES: &[Name] =
+    &[("layers.{}.mlp.up_proj", "blk.{}.ffn_up", Same), ("layers.{}.mlp.down_proj", "blk.{}.ffn_down", Same)];
 const ORIGINAL: &str = "rope.scaling.original_context_length";
 
 /// Llama and its relatives.
@@ -34,6 +37,16 @@ pub const FAMILIES: &[Family] = &[
         conditions: LLAMA_BIASES,
         head: Head::UntiedByDefault,
         keys,
+    },
+    Family {
+        model_type: "arcee",
+        architecture: "arcee",
+        prefixes: MODEL,
+        names: &[ENDS, PRE_NORMS, INTERLEAVED_ATTENTION, WITHOUT_GATES],
+        ignored: ROTARY_BUFFERS,
+        conditions: LLAMA_BIASES,
+        head: Head::UntiedByDefault,
+        keys: without_gates,
     },
     Family {
         model_type: "mistral",
@@ -76,6 +89,13 @@ pub fn keys(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
 pub fn plain(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     config.expect_str(&["hidden_act"], &["silu", "swish"])?;
     rms_norm_sizes(config, keys)
+}
+
+/// Those of AFM.
+fn without_gates(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
+    config.expect_str(&["hidden_act"], &["relu2"])?;
+    rms_norm_sizes(config, keys)?;
+    WHOLE_HEADS.write(config, keys)
 }
 
 fn windowed(config: &Config<'_>, out: &mut Keys) -> Result<()> {

@@ -28,6 +28,7 @@ mod olmo2;
 mod phi;
 mod qwen;
 mod qwen3next;
+mod seed_oss;
 mod smollm3;
 mod stablelm;
 mod starcoder2;
@@ -40,7 +41,7 @@ use crate::gguf::quoted;
 
 /// Every family.
 pub fn all() -> impl Iterator<Item = &'static Family> {
-    const FAMILIES: [&[Family]; 31] = [
+    const FAMILIES: [&[Family]; 32] = [
         llama::FAMILIES,
         qwen::FAMILIES,
         deepseek::FAMILIES,
@@ -55,6 +56,7 @@ pub fn all() -> impl Iterator<Item = &'static Family> {
         starcoder2::FAMILIES,
         stablelm::FAMILIES,
         olmo2::FAMILIES,
+        seed_oss::FAMILIES,
         smollm3::FAMILIES,
         granite::FAMILIES,
         lfm2::FAMILIES,
