@@ -12,12 +12,12 @@
 //!   lock held.
 //! - A generation's constraint comes before all stages of the sampler. As a stage it stands where it was added.
 //! - Tokens that end a text, and tokens without text, begin in the trie with a byte that no text has. So they are allowed only
-//! where the grammar ends. Of tokens with the same bytes the trie has one, and the mask allows the others with it.
+//!   where the grammar ends. Of tokens with the same bytes the trie has one, and the mask allows the others with it.
 //! - Forced text is tokenized by the tokenizer, where that gives exactly these bytes. A generation runs forced tokens ahead like
-//! draft tokens. An engine reports them immediately and runs them in its next batch.
+//!   draft tokens. An engine reports them immediately and runs them in its next batch.
 //! - While a trigger is awaited, tokens that complete it and continue with text that the grammar forbids are denied.
 //! - All failures come when the constraint is made: warnings of `llguidance` are errors, a grammar must derive a finite text, and
-//! bytes that it may need must be tokens. Bounds count steps, not time, so they are the same on every machine.
+//!   bytes that it may need must be tokens. Bounds count steps, not time, so they are the same on every machine.
 #![forbid(unsafe_code)]
 
 mod grammar;

@@ -13,10 +13,10 @@
 //! - `metrics`: counters of the work done.
 //!
 //! - Two locks: the pump (context and requests under way) is held for a step, callbacks included; the queue for moments. A
-//! callback may submit and cancel. A call that would wait for its own step gets `Busy`.
+//!   callback may submit and cancel. A call that would wait for its own step gets `Busy`.
 //! - Out of pages, the least urgent request gives its pages up and runs again later.
 //! - No request starves. The oldest of the requests that 32 later ones have passed is next and keeps its pages; the counts of all
-//! others begin again.
+//!   others begin again.
 //! - Of prompts with the same beginning that came together one is computed, page by page, and the others wait for its pages.
 #![forbid(unsafe_code)]
 

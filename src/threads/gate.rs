@@ -5,9 +5,9 @@
 //! orders the steps:
 //!
 //! - A worker joins the open job by adding [`INSIDE`]. The caller closes the job when no task is left and waits for the workers
-//! inside; it does not wait for a worker that the system did not run meanwhile.
+//!   inside; it does not wait for a worker that the system did not run meanwhile.
 //! - A worker that goes to sleep adds [`PARKED`] and waits for a permit. A thread that wakes workers subtracts them from the word
-//! and hands out as many permits, in one step with publishing a job or stopping; so no wake-up is lost and none is sent twice.
+//!   and hands out as many permits, in one step with publishing a job or stopping; so no wake-up is lost and none is sent twice.
 //! - A caller that goes to sleep sets [`WAITS`]; the last worker to leave sees it and notifies it.
 //!
 //! `tests/threads` runs this file under a model checker.

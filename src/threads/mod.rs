@@ -6,7 +6,7 @@
 //!
 //! - `pool`: [`ThreadPool`]; `gate` decides when a job begins and ends, `tasks` which thread runs which task.
 //! - `demand`: the working pools in this process share its CPUs, so that together they keep no more threads awake than there are
-//! CPUs (the callers' own threads aside).
+//!   CPUs (the callers' own threads aside).
 //! - `cpus` and `topology`: which CPUs there are, and how many threads are worth having.
 //! - `lock`: locks that threads sleep on elsewhere in the library.
 //! - `spawn`: how threads are started and joined.

@@ -9,13 +9,13 @@
 //! The reference is the tokenizer that the model was trained with:
 //!
 //! - Where llama.cpp differs from it, Ember follows the authors. It composes characters (NFC) for Qwen 2 and 3, treats `'ſ` as
-//! `'s` in contractions, and makes words of more than 100 characters unknown to BERT.
+//!   `'s` in contractions, and makes words of more than 100 characters unknown to BERT.
 //! - Where a GGUF file cannot express the authors' file, Ember follows llama.cpp. Tokens that are known by their text to end a
-//! generation or to fill a gap in code are control tokens whatever their type. A normal `</s>` that no key names is text, and so
-//! is a user-defined one beside Gemma's turns. Gemma's spare tokens are control tokens. Bytes without a token break a word.
+//!   generation or to fill a gap in code are control tokens whatever their type. A normal `</s>` that no key names is text, and so
+//!   is a user-defined one beside Gemma's turns. Gemma's spare tokens are control tokens. Bytes without a token break a word.
 //! - Plain text never spells a control token.
 //! - The normalization table of SentencePiece replaces the longest match for a GGUF file and works by grapheme clusters for a
-//! `tokenizer.json`, as in their reference implementations.
+//!   `tokenizer.json`, as in their reference implementations.
 //!
 //! BPE merging is our own (a linked list and a heap): a general one owns two strings for each merge and takes longer to build
 //! than the model takes to load. Rarer normalizers and pre-tokenizers are those of the `tokenizers` crate. No text takes more

@@ -8,14 +8,14 @@
 //! It has all statements, filters, tests and functions that `transformers` allows in chat templates, except these:
 //!
 //! - the filters `pprint`, `random`, `striptags`, `urlize`, `wordwrap` and `xmlattr`, which are for web pages and for people: a
-//! template that names one is not compiled;
+//!   template that names one is not compiled;
 //! - the function `lipsum`, which fails by its name;
 //! - text that is safe as HTML and text that is not: `safe` changes nothing, `e` escapes escaped text again, no text is
-//! `escaped`, and `{% autoescape %}` exists with `false` only;
+//!   `escaped`, and `{% autoescape %}` exists with `false` only;
 //! - `{% extends %}`, `{% include %}` and `{% import %}`: there is no other template, nor is there in `transformers`;
 //! - the flag `#` for floats in formats, and groups of digits after zeros;
 //! - methods that no template has needed yet (`encode`, `translate`, `format_map`, those of integers), tuples as keys of objects,
-//! and Python's text for a namespace or a loop: using one is an error, never another value.
+//!   and Python's text for a namespace or a loop: using one is an error, never another value.
 //!
 //! The deepest templates and values take at most 100 KB of the stack in a release build and 150 KB with little optimization. So
 //! recursive functions have their less common parts in other functions, which are not inlined.

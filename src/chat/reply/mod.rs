@@ -4,10 +4,10 @@
 //! format that parses them. [`ReplyParser`] then makes [`Event`]s of text, in whatever chunks it comes.
 //!
 //! - Text outside of thoughts and calls is the answer. White space beside a mark belongs to the mark, as in the templates, and
-//! the rest is given as it is.
+//!   the rest is given as it is.
 //! - Text that may begin a mark waits only until that is decided. So does white space.
 //! - Arguments are JSON in every format, and always an object; their chunks together are the final arguments. Their schema is not
-//! checked, except for types that a format does not write down.
+//!   checked, except for types that a format does not write down.
 //! - A call that cannot be parsed comes back as text, with the reason. No text is lost, and parsing continues after it.
 //! - Work is linear in the length of the reply. Nesting and the length of names are bounded.
 #![forbid(unsafe_code)]

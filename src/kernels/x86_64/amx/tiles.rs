@@ -73,12 +73,12 @@ impl Tiles {
         };
         let quads = |i: usize| weights.as_ptr().wrapping_add(i).cast::<u8>();
         let stride = n_blocks * size_of::<Q8Block>();
-        // SAFETY: tiles are configured. Below are blocks of sixteen vectors and pieces, which the assertion says are there.
-        let pair = |x, weights, sums: &mut _| unsafe {
-            match self.signed {
-                true => signed(x, stride, weights, sums),
-                false => unsigned(x, stride, weights, sums),
-            }
+        // SAFETY of both: tiles are configured. Below are blocks of sixteen vectors and pieces, which the assertion says are there.
+        let pair = |x, weights, sums: &mut _| match self.signed {
+            // SAFETY: as above.
+            true => unsafe { signed(x, stride, weights, sums) },
+            // SAFETY: as above.
+            false => unsafe { unsigned(x, stride, weights, sums) },
         };
         for (i, sums) in (0..n).step_by(2).zip(sums) {
             // The last of an odd number is computed twice.
