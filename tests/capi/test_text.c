@@ -60,7 +60,7 @@ static void bytes_that_are_no_text(void)
     OK(ember_model_tokenize_bytes(model, raw, sizeof raw, false, false, tokens, ROOM, &n, E));
     OK(ember_model_detokenize(model, tokens, n, true, bytes, ROOM, &n_bytes, E));
     CHECK(n_bytes == sizeof raw && memcmp(bytes, raw, sizeof raw) == 0);
-    FAILS(EMBER_E_BUFFER_TOO_SMALL, "room",
+    FAILS(EMBER_E_BUFFER_TOO_SMALL, "holds",
           ember_model_tokenize_bytes(model, raw, sizeof raw, false, false, tokens, 1, &n_again, E));
     CHECK(n_again == n);
     OK(ember_model_tokenize_bytes(model, (const uint8_t *)"Once upon", 9, true, true, tokens, ROOM, &n, E));

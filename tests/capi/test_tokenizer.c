@@ -53,7 +53,7 @@ static void the_same_as_the_models(const char *path)
     OK(ember_tokenizer_token_is_control(own, info.eos_token, &is, E));
     CHECK(is);
     FAILS(EMBER_E_INVALID_ARGUMENT, "4294967295", ember_tokenizer_token_is_eog(own, UINT32_MAX, &is, E));
-    FAILS(EMBER_E_BUFFER_TOO_SMALL, "room", ember_tokenizer_tokenize(own, TEXT, 4, false, false, a, 0, &n, E));
+    FAILS(EMBER_E_BUFFER_TOO_SMALL, "holds", ember_tokenizer_tokenize(own, TEXT, 4, false, false, a, 0, &n, E));
     FAILS(EMBER_E_UNSUPPORTED, "before the gap",
           ember_tokenizer_fim_prompt(own, "a", 1, "b", 1, NULL, a, 64, &n, E));
     ember_tokenizer_release(own);
