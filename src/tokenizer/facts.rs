@@ -29,7 +29,7 @@ impl Tokenizer {
 
     /// Whether [`Tokenizer::decode`] leaves `token` out unless special tokens are asked for.
     pub fn is_hidden(&self, token: u32) -> bool {
-        self.types.get(token as usize).is_some_and(|ty| ty.is_hidden())
+        self.types.get(token as usize).is_some_and(|ty| ty.is_silent())
     }
 
     /// The token that begins a text.

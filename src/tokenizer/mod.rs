@@ -289,7 +289,7 @@ impl Tokenizer {
         let has_bos = tokens.first().is_some_and(|&t| Some(t) == self.roles.bos);
         let first = usize::from(has_bos);
         for (index, &token) in tokens.iter().enumerate() {
-            if special || !self.types[token as usize].is_hidden() {
+            if special || !self.types[token as usize].is_silent() {
                 let bytes = if index == first { self.first_bytes(token) } else { self.token_bytes(token) };
                 out.extend_from_slice(bytes?);
             }

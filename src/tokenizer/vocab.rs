@@ -55,9 +55,14 @@ impl TokenType {
         self.is_hidden() || self == TokenType::UserDefined
     }
 
-    /// Rendered only when special tokens are asked for.
+    /// Is no part of texts that are encoded as plain text.
     pub(super) fn is_hidden(self) -> bool {
         matches!(self, TokenType::Control | TokenType::Unknown)
+    }
+
+    /// Rendered only when special tokens are asked for. Those that are not used, such as padding of the vocabulary, are nothing in a text.
+    pub(super) fn is_silent(self) -> bool {
+        self.is_hidden() || self == TokenType::Unused
     }
 }
 
