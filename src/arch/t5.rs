@@ -151,7 +151,8 @@ fn buckets<B: Backend>(file: &Binder<'_, B>, both_ways: bool) -> Result<Buckets>
     let exact = if both_ways { n / 4 } else { n / 2 };
     file.refuse(count, exact == 0, "fewer than 4 buckets of distances")?;
     file.refuse(most, max_distance > MOST_DISTANCE, "distances of more than 65536")?;
-    file.refuse(count, max_distance <= exact, "more buckets of distances than there are distances")?;
+    let what = format!("more buckets of distances than {} has distances", file.called(most));
+    file.refuse(count, max_distance <= exact, &what)?;
     Ok(Buckets { n, max_distance, both_ways })
 }
 

@@ -191,7 +191,7 @@ impl Sequences {
         self.check_cut(
             source,
             n,
-            &format!("the first {n} of sequence {from}'s {len} tokens cannot be copied"),
+            format_args!("the first {n} of sequence {from}'s {len} tokens cannot be copied"),
         )?;
         self.truncate(target, 0);
         self.recurrent.iter_mut().for_each(|recurrent| recurrent.copy(source, target, n));
@@ -326,7 +326,11 @@ impl Sequences {
                 "sequence {seq} cannot be rewound to {n_past} tokens: it has {len}"
             )));
         }
-        self.check_cut(i, n_past, &format!("sequence {seq} of {len} tokens cannot be rewound to {n_past}"))?;
+        self.check_cut(
+            i,
+            n_past,
+            format_args!("sequence {seq} of {len} tokens cannot be rewound to {n_past}"),
+        )?;
         self.truncate(i, n_past);
         Ok(())
     }

@@ -117,46 +117,87 @@ pub enum Meaning {
     Ignored,
 }
 
+/// A tensor's name without its numbers, as the names of a family are written.
+struct Pattern {
+    numbers: [usize; 2],
+    n_numbers: usize,
+    /// With each number replaced.
+    all: String,
+    /// With the first one replaced: of T5 the second number says which block of a layer it is.
+    first: String,
+    suffix: &'static str,
+}
+
+impl Pattern {
+    /// That of `rest`, a name without its prefix.
+    fn of(rest: &str) -> Option<Pattern> {
+        let (stem, suffix) = rest.rsplit_once('.')?;
+        // The first BERT checkpoints have the names of the norms' authors.
+        let (stem, suffix) = match suffix {
+            "weight" | "gamma" => (stem, ".weight"),
+            "bias" | "beta" => (stem, ".bias"),
+            _ => (rest, BARE.iter().find(|(end, _)| *end == suffix)?.1),
+        };
+        let mut numbers = [0; 2];
+        let mut n_numbers = 0;
+        let parts = stem.split('.').map(|part| match number(part) {
+            Some(n) if n_numbers < numbers.len() => {
+                numbers[n_numbers] = n;
+                n_numbers += 1;
+                "{}"
+            }
+            _ => part,
+        });
+        let all = parts.collect::<Vec<_>>().join(".");
+        let first = stem.split('.').find(|part| number(part).is_some()).unwrap_or_default();
+        let first = stem.replacen(&format!(".{first}."), ".{}.", 1);
+        Some(Pattern { numbers, n_numbers, all, first, suffix })
+    }
+
+    fn is(&self, (hf, ..): &Name) -> bool {
+        *hf == self.all || *hf == self.first
+    }
+}
+
+fn without_prefix<'a>(family: &Family, name: &'a str) -> &'a str {
+    family.prefixes.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name)
+}
+
 /// What `family` makes of the tensor `name`; `None` when it does not know it.
 pub fn meaning(family: &Family, name: &str) -> Option<Meaning> {
-    let rest = family.prefixes.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name);
+    let rest = without_prefix(family, name);
     if family.ignored.iter().any(|pattern| fits(pattern, rest)) {
         return Some(Meaning::Ignored);
     }
-    let (stem, suffix) = rest.rsplit_once('.')?;
-    // The first BERT checkpoints have the names of the norms' authors.
-    let (stem, suffix) = match suffix {
-        "weight" | "gamma" => (stem, ".weight"),
-        "bias" | "beta" => (stem, ".bias"),
-        _ => (rest, BARE.iter().find(|(end, _)| *end == suffix)?.1),
-    };
-    let mut numbers = [0; 2];
-    let mut n_numbers = 0;
-    let parts = stem.split('.').map(|part| match number(part) {
-        Some(n) if n_numbers < numbers.len() => {
-            numbers[n_numbers] = n;
-            n_numbers += 1;
-            "{}"
-        }
-        _ => part,
-    });
-    let pattern = parts.collect::<Vec<_>>().join(".");
-    // Of T5 the second number says which block of a layer it is.
-    let first = stem.split('.').find(|part| number(part).is_some()).unwrap_or_default();
-    let by_first = stem.replacen(&format!(".{first}."), ".{}.", 1);
-    let is_it = |hf: &str| hf == pattern || hf == by_first;
-    let (_, gguf, change) = family.names.iter().flat_map(|names| names.iter()).find(|(hf, ..)| is_it(hf))?;
+    let found = Pattern::of(rest)?;
+    let Pattern { numbers, n_numbers, suffix, .. } = found;
+    let (_, gguf, change) = family.names.iter().flat_map(|names| names.iter()).find(|name| found.is(name))?;
     let part = if n_numbers < 2 && !gguf.contains("{}") { numbers[0] } else { numbers[1] };
     let name = format!("{}{suffix}", gguf.replace("{}", &numbers[0].to_string()));
-    let whole = format!("{pattern}{suffix}");
-    let found = family.conditions.iter().find(|(pattern, _)| fits(pattern, &whole));
-    let when = match found {
+    let whole = format!("{}{suffix}", found.all);
+    let condition = family.conditions.iter().find(|(pattern, _)| fits(pattern, &whole));
+    let when = match condition {
         None => When::Always,
         Some((_, When::First)) if numbers[0] == 0 => When::Always,
         Some((_, When::First)) => When::Never,
         Some((_, when)) => *when,
     };
     Some(Meaning::Tensor { name, change: *change, part, when })
+}
+
+/// The lists of `family`'s names, those first of which a folder with the tensors `stored` has one: several may have a name for
+/// the same tensor.
+pub fn lists<'a>(family: &Family, stored: impl Iterator<Item = &'a String>) -> Vec<&'static [Name]> {
+    let (mut there, mut others) = (Vec::new(), family.names.to_vec());
+    for name in stored {
+        let Some(found) = Pattern::of(without_prefix(family, name)) else { continue };
+        if let Some(i) = others.iter().position(|names| names.iter().any(|name| found.is(name))) {
+            there.push(others.remove(i));
+        }
+    }
+    there.sort_by_key(|names| family.names.iter().position(|other| std::ptr::eq(*other, *names)));
+    there.extend(others);
+    there
 }
 
 /// The layer that the tensor `name` is of, whether `family` knows it or not.

@@ -4,9 +4,9 @@
 use std::collections::HashMap;
 
 use super::config::Config;
-use super::family::{Family, Keys, N_CTX};
+use super::family::{Family, Keys, N_CTX, Name};
 use super::layout::Change;
-use super::names::BARE;
+use super::names::{self, BARE};
 use crate::gguf::Origin;
 
 /// Keys without their architecture, and what they are read from: the first that is there.
@@ -162,7 +162,8 @@ const ROTARY: &[&str] = &[
 /// The names of a folder.
 #[derive(Debug)]
 pub struct Names {
-    family: &'static Family,
+    /// The family's names, those in use first.
+    lists: Vec<&'static [Name]>,
     /// What tensors' names begin with.
     prefix: &'static str,
     /// Keys, and what is said instead of them.
@@ -179,8 +180,9 @@ impl Names {
         family: &'static Family,
         config: &Config<'_>,
         keys: &Keys,
-        stored: impl Iterator<Item = &'a String>,
+        stored: impl Iterator<Item = &'a String> + Clone,
     ) -> Names {
+        let lists = names::lists(family, stored.clone());
         let mut counts = vec![0; family.prefixes.len()];
         for name in stored {
             if let Some(i) = family.prefixes.iter().position(|prefix| name.starts_with(prefix)) {
@@ -194,7 +196,7 @@ impl Names {
             Some((key.clone(), source(config, own)?))
         });
         let skipped = keys.skipped_positions;
-        Names { family, prefix, keys: said.collect(), unusual: HashMap::new(), skipped }
+        Names { lists, prefix, keys: said.collect(), unusual: HashMap::new(), skipped }
     }
 
     /// Learns that the tensor `gguf` is `stored` in the folder, or one of a stack of such.
@@ -218,7 +220,7 @@ impl Names {
             (stem, "weight" | "bias" | "scale") => (stem, &gguf[stem.len()..]),
             _ => (gguf, ""),
         };
-        self.family.names.iter().flat_map(|names| names.iter()).find_map(|(own, pattern, change)| {
+        self.lists.iter().flat_map(|names| names.iter()).find_map(|(own, pattern, change)| {
             let layer = match pattern.split_once("{}") {
                 None => (stem == *pattern).then_some("*")?,
                 Some((start, end)) => stem.strip_prefix(start)?.strip_suffix(end)?,
@@ -297,7 +299,7 @@ mod tests {
                 };
                 let prefix = family.prefixes[0];
                 let mut names =
-                    Names { family, prefix, keys: HashMap::new(), unusual: HashMap::new(), skipped: 0 };
+                    Names { lists, prefix, keys: HashMap::new(), unusual: HashMap::new(), skipped: 0 };
                 names.learn(&name, &stored, *change);
                 let found = names.tensor(&name).map(|found| found.replace('*', "7"));
                 assert_eq!(found.as_deref(), Some(&*stored), "{}", family.model_type);

@@ -10,6 +10,8 @@
 //! - In the tree of prefixes pages can be given up anywhere, the oldest first. A beginning is found if the pages that its next token sees are there.
 #![forbid(unsafe_code)]
 
+use std::fmt;
+
 use super::{Group, PAGE_LEN, Sequences, Table};
 use crate::cache::MAX_AHEAD;
 use crate::error::{Error, Result};
@@ -149,7 +151,7 @@ impl Sequences {
 
     /// `InvalidArgument` if a sequence cannot continue after the first `n` tokens of sequence `i`; the sentence begins with
     /// `what`.
-    pub(super) fn check_cut(&self, i: usize, n: usize, what: &str) -> Result<()> {
+    pub(super) fn check_cut(&self, i: usize, n: usize, what: fmt::Arguments<'_>) -> Result<()> {
         if self.can_cut(i, n) {
             return Ok(());
         }
