@@ -298,6 +298,7 @@ mod tests {
                     panic!("{}: {stored} has no meaning", family.model_type);
                 };
                 let prefix = family.prefixes[0];
+                let lists = names::lists(family, std::iter::once(&stored));
                 let mut names =
                     Names { lists, prefix, keys: HashMap::new(), unusual: HashMap::new(), skipped: 0 };
                 names.learn(&name, &stored, *change);
