@@ -65,7 +65,8 @@ fn rows_per_task(n: usize, n_cols: usize, n_threads: usize) -> usize {
 pub enum F32Products {
     /// Row by row as [`super::cpu`] does: the same bits for any number of rows.
     Dots,
-    /// Many rows through the blocked `sgemm` of matrixmultiply: about twice as fast, with other last bits than few rows.
+    /// Many rows through the blocked `sgemm` of matrixmultiply: about twice as fast, with other last bits than few rows. It allocates
+    /// what it packs, in each product.
     Blocked,
 }
 
