@@ -30,6 +30,19 @@ TARGET ?=
 TARGETS ?=
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 SOVERSION := $(firstword $(subst ., ,$(VERSION)))
+# What the system calls the shared library, with its version, and by the name that programs look for; and the folder of a program.
+SYSTEM ?= $(shell uname -s)
+ifeq ($(SYSTEM),Darwin)
+SHARED := libember.dylib
+SHARED_FILE := libember.$(VERSION).dylib
+SHARED_NAME := libember.$(SOVERSION).dylib
+ORIGIN := @loader_path
+else
+SHARED := libember.so
+SHARED_FILE := libember.so.$(VERSION)
+SHARED_NAME := libember.so.$(SOVERSION)
+ORIGIN := $$ORIGIN
+endif
 # Where `make install` puts things, and what it puts before all paths.
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
@@ -47,7 +60,7 @@ RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -n
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
 
-lib: build/lib/libember.so build/lib/libember.a ## the library, shared and static, into build/lib
+lib: build/lib/$(SHARED) build/lib/libember.a ## the library, shared and static, into build/lib
 
 # Changes when FEATURES does.
 build/lib/features: FORCE
@@ -60,23 +73,23 @@ build/lib/libember.a: $(RUST_SOURCES) build/lib/features
 	$(CARGO) build --release --lib --features capi $(FEATURES)
 	cp $(TARGET_DIR)/release/libember.a build/lib/libember.a
 
-build/lib/libember.so: build/lib/libember.a
-	cp $(TARGET_DIR)/release/libember.so build/lib/libember.so.$(VERSION)
-	ln -sf libember.so.$(VERSION) build/lib/libember.so.$(SOVERSION)
-	ln -sf libember.so.$(SOVERSION) build/lib/libember.so
+build/lib/$(SHARED): build/lib/libember.a
+	cp $(TARGET_DIR)/release/$(SHARED) build/lib/$(SHARED_FILE)
+	ln -sf $(SHARED_FILE) build/lib/$(SHARED_NAME)
+	ln -sf $(SHARED_NAME) build/lib/$(SHARED)
 
 cli: build/bin/ember ## the command-line program, into build/bin
 
 # The program is a package of its own (cli/Cargo.toml), which links the shared library.
 CLI_SOURCES := $(shell find cli -name '*.rs' -o -name 'Cargo.*') examples/quantize.rs examples/mixture/mod.rs
 
-build/bin/ember: $(CLI_SOURCES) include/ember.h build/lib/libember.so
+build/bin/ember: $(CLI_SOURCES) include/ember.h build/lib/$(SHARED)
 	@mkdir -p build/bin
 	$(CARGO) build --release --locked --manifest-path cli/Cargo.toml --target-dir $(TARGET_DIR)/cli
 	cp $(TARGET_DIR)/cli/release/ember $@
 
 test-cli: cli ## the tests of the command-line program, with a hub on this machine
-	LD_LIBRARY_PATH=$(CURDIR)/build/lib $(CARGO) test --locked --manifest-path cli/Cargo.toml --target-dir $(TARGET_DIR)/cli
+	LD_LIBRARY_PATH=$(CURDIR)/build/lib DYLD_LIBRARY_PATH=$(CURDIR)/build/lib $(CARGO) test --locked --manifest-path cli/Cargo.toml --target-dir $(TARGET_DIR)/cli
 	EMBER=$(CURDIR)/build/bin/ember SMOLLM2="$$(scripts/fetch-model.sh smollm2)" MINILM="$$(scripts/fetch-model.sh minilm)" \
 		$(PYTHON) -m unittest discover -s cli/tests
 
@@ -86,13 +99,13 @@ build/bin/%-static: examples/c/%.c examples/c/common.h include/ember.h build/lib
 	@mkdir -p build/bin
 	$(CC) $(C_FLAGS) $< -o $@ build/lib/libember.a $(STATIC_LIBS)
 
-build/bin/%: examples/c/%.c examples/c/common.h include/ember.h build/lib/libember.so
+build/bin/%: examples/c/%.c examples/c/common.h include/ember.h build/lib/$(SHARED)
 	@mkdir -p build/bin
-	$(CC) $(C_FLAGS) $< -o $@ -Lbuild/lib -lember '-Wl,-rpath,$$ORIGIN/../lib'
+	$(CC) $(C_FLAGS) $< -o $@ -Lbuild/lib -lember '-Wl,-rpath,$(ORIGIN)/../lib'
 
-build/bin/cancel build/bin/engine build/bin/perplexity build/bin/drafts build/bin/sampling: build/bin/%: bench/%.c examples/c/common.h include/ember.h build/lib/libember.so
+build/bin/cancel build/bin/engine build/bin/perplexity build/bin/drafts build/bin/sampling: build/bin/%: bench/%.c examples/c/common.h include/ember.h build/lib/$(SHARED)
 	@mkdir -p build/bin
-	$(CC) $(C_FLAGS) -Iexamples/c $< -o $@ -Lbuild/lib -lember '-Wl,-rpath,$$ORIGIN/../lib' -lpthread -lm
+	$(CC) $(C_FLAGS) -Iexamples/c $< -o $@ -Lbuild/lib -lember '-Wl,-rpath,$(ORIGIN)/../lib' -lpthread -lm
 
 run: build/bin/generate ## a completion; MODEL=file.gguf, smollm2, stories15m or gemma3, PROMPT="…", N=tokens, ARGS=more
 	@model='$(subst ','\'',$(value MODEL))'; \
@@ -341,9 +354,9 @@ bench-kernels: ## measures kernels next to the machine's peaks
 soak: build/bin/soak ## everything at once for MINUTES minutes: contexts, engines, cancelling, states; nothing may differ or grow
 	build/bin/soak examples/models/ember-tales.gguf $(or $(MINUTES),5)
 
-build/bin/soak: tests/soak.c include/ember.h build/lib/libember.so
+build/bin/soak: tests/soak.c include/ember.h build/lib/$(SHARED)
 	@mkdir -p build/bin
-	$(CC) $(C_FLAGS) -std=c11 $< -o $@ -Lbuild/lib -lember '-Wl,-rpath,$$ORIGIN/../lib' -lpthread
+	$(CC) $(C_FLAGS) -std=c11 $< -o $@ -Lbuild/lib -lember '-Wl,-rpath,$(ORIGIN)/../lib' -lpthread
 
 fuzz: ## fuzzes TARGET (all of fuzz/fuzz_targets, one after the other, if none is named) for MINUTES minutes each (needs cargo-fuzz and nightly Rust)
 	@for target in $(or $(TARGET),$(FUZZ_TARGETS)); do \
@@ -352,19 +365,19 @@ fuzz: ## fuzzes TARGET (all of fuzz/fuzz_targets, one after the other, if none i
 			-rss_limit_mb=2048 -timeout=20 -max_total_time=$$(( $(or $(MINUTES),5) * 60 )) || exit 1; \
 	done
 
-faults: build/lib/libember.so ## each malloc, mmap, pread and pthread_create of a process fails, and its address space ends, one after the other
+faults: build/lib/$(SHARED) ## each malloc, mmap, pread and pthread_create of a process fails, and its address space ends, one after the other
 	@mkdir -p build/bin
-	$(CC) -std=c99 -O1 -Iinclude tests/capi/test_faults.c -o build/bin/faults -Lbuild/lib -lember '-Wl,-rpath,$$ORIGIN/../lib' -lpthread -ldl
+	$(CC) -std=c99 -O1 -Iinclude tests/capi/test_faults.c -o build/bin/faults -Lbuild/lib -lember '-Wl,-rpath,$(ORIGIN)/../lib' -lpthread -ldl
 	build/bin/faults examples/models/ember-tales.gguf 1
 
-cancel-soon: build/lib/libember.so ## how long each function goes on after it was cancelled, on the worst input for it; MS=the most milliseconds that may be
+cancel-soon: build/lib/$(SHARED) ## how long each function goes on after it was cancelled, on the worst input for it; MS=the most milliseconds that may be
 	@mkdir -p build/bin
-	$(CC) -std=c99 -O1 -Iinclude tests/capi/test_cancel_soon.c -o build/bin/cancel-soon -Lbuild/lib -lember '-Wl,-rpath,$$ORIGIN/../lib' -lpthread
+	$(CC) -std=c99 -O1 -Iinclude tests/capi/test_cancel_soon.c -o build/bin/cancel-soon -Lbuild/lib -lember '-Wl,-rpath,$(ORIGIN)/../lib' -lpthread
 	build/bin/cancel-soon examples/models/ember-tales.gguf $(or $(MS),100)
 
-rounds: build/lib/libember.so ## the memory of a process after rounds of a thousand contexts
+rounds: build/lib/$(SHARED) ## the memory of a process after rounds of a thousand contexts
 	@mkdir -p build/bin
-	$(CC) -std=c99 -O1 -Iinclude tests/capi/test_rounds.c -o build/bin/rounds -Lbuild/lib -lember '-Wl,-rpath,$$ORIGIN/../lib'
+	$(CC) -std=c99 -O1 -Iinclude tests/capi/test_rounds.c -o build/bin/rounds -Lbuild/lib -lember '-Wl,-rpath,$(ORIGIN)/../lib'
 	build/bin/rounds examples/models/ember-tales.gguf 1000 5
 
 alloc-failure: ## every allocation fails in its turn, of loading the bundled model too, which takes some minutes

@@ -13,7 +13,9 @@ root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 say() { echo "fetch-model: $*" >&2; }
 die() { say "$*"; exit 1; }
 need() { command -v "$1" >/dev/null 2>&1 || die "$1 is needed to fetch $name: please install $2"; }
-has_sum() { [ -f "$1" ] && [ "$(sha256sum "$1" | cut -d' ' -f1)" = "$2" ]; }
+# The SHA-256 of standard input. Older systems of Apple's have shasum alone.
+sha256() { if command -v sha256sum >/dev/null; then sha256sum; else shasum -a 256; fi | cut -d' ' -f1; }
+has_sum() { [ -f "$1" ] && [ "$(sha256 <"$1")" = "$2" ]; }
 
 retry() {
     for pause in 2 10 0; do
@@ -232,7 +234,7 @@ fetch_templates() {
 has_sums() {
     folder=$1
     shift
-    [ -d "$folder" ] && [ "$(cd "$folder" && cat "$@" 2>/dev/null | sha256sum | cut -d' ' -f1)" = "$sum" ]
+    [ -d "$folder" ] && [ "$(cd "$folder" && cat "$@" 2>/dev/null | sha256)" = "$sum" ]
 }
 
 # As keep, for a folder $1 of which the files named behind it are checked.
@@ -244,7 +246,7 @@ keep_folder() {
 
 # Moves $1 to its place once its checksum is right, so that no half-written file is ever found there.
 keep() {
-    has_sum "$1" "$sum" || die "$name has the checksum $(sha256sum "$1" | cut -d' ' -f1), expected $sum"
+    has_sum "$1" "$sum" || die "$name has the checksum $(sha256 <"$1"), expected $sum"
     mv "$1" "$file"
 }
 

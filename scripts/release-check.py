@@ -16,7 +16,7 @@ from common import ROOT, version  # noqa: E402
 
 # Where the version stands: the file, and an expression whose groups are the version, joined by points. All that it finds count.
 PLACES = [
-    ("Cargo.lock", r'name = "ember"\nversion = "(.*)"'),
+    ("Cargo.lock", r'name = "ember-inference"\nversion = "(.*)"'),
     ("cli/Cargo.toml", r'^version = "(.*)"'),
     ("cli/Cargo.lock", r'name = "ember-cli"\nversion = "(.*)"'),
     ("include/ember.h", r"#define EMBER_VERSION_MAJOR (\d+)\n(?s:.*?)#define EMBER_VERSION_MINOR (\d+)\n(?s:.*?)#define EMBER_VERSION_PATCH (\d+)\n"),

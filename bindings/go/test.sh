@@ -3,12 +3,14 @@
 #
 #   bindings/go/test.sh LIBDIR
 #
-# LIBDIR holds libember.so and libember.a.
+# LIBDIR holds libember.so (a Mac: libember.dylib) and libember.a.
 set -eu
 
 [ $# -eq 1 ] || { echo "usage: $0 LIBDIR" >&2; exit 2; }
 command -v go >/dev/null || { echo "$0: there is no go; Go 1.24 or newer is needed (Debian: golang-go, or go.dev/dl)" >&2; exit 1; }
-for file in "$1/libember.so" "$1/libember.a"; do
+shared=libember.so
+[ "$(uname -s)" != Darwin ] || shared=libember.dylib
+for file in "$1/$shared" "$1/libember.a"; do
     [ -f "$file" ] || { echo "$0: there is no file $file" >&2; exit 2; }
 done
 lib=$(cd "$1" && pwd)
@@ -36,9 +38,12 @@ go test -tags ember_flags -count=1 -run TestMemoryDoesNotGrow .
 sh examples/test.sh -tags ember_flags
 
 echo "== static"
-CGO_LDFLAGS="-L$lib" go build -tags ember_static -o "$out/" ./examples/hello
-if ldd "$out/hello" | grep -q libember; then
-    echo "a static program asks for libember.so" >&2
+# Apple's linker would take the shared library beside it.
+mkdir "$out/static"
+cp "$lib/libember.a" "$out/static"
+CGO_LDFLAGS="-L$out/static" go build -tags ember_static -o "$out/" ./examples/hello
+if { ldd "$out/hello" 2>/dev/null || otool -L "$out/hello"; } | grep -q libember; then
+    echo "a static program asks for the shared library" >&2
     exit 1
 fi
 "$out/hello" | grep -q '^Once upon a time, I was'
@@ -54,5 +59,5 @@ Libs: -L$lib -lember
 PC
 unset CGO_CFLAGS CGO_LDFLAGS
 PKG_CONFIG_PATH=$out go build -o "$out/" ./examples/hello
-LD_LIBRARY_PATH=$lib "$out/hello" | grep -q '^Once upon a time, I was'
+LD_LIBRARY_PATH=$lib DYLD_LIBRARY_PATH=$lib "$out/hello" | grep -q '^Once upon a time, I was'
 echo "the Go package is fine"

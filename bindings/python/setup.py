@@ -1,5 +1,5 @@
-"""Puts the shared library into the package: that of EMBER_LIBRARY, or the one that `make lib` builds. EMBER_PROGRAM is the command-line
-program, if it goes into the package too; then the library has the name by which the program looks for it.
+"""Puts the shared library into the package: that of EMBER_LIBRARY, or the one that `make lib` builds. In a source distribution cargo builds
+it from the folder `rust`. EMBER_PROGRAM is the command-line program, if it goes into the package too; then the library has the name by which the program looks for it.
 
 EMBER_WHEEL_PLATFORM is the wheel's platform where the library is for another machine or for more than this one, and EMBER_WHEEL_BILLS are
 bills of materials that go into the wheel.
@@ -8,22 +8,40 @@ bills of materials that go into the wheel.
 import os
 import pathlib
 import shutil
+import subprocess
+import sys
 
 from setuptools import setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 from setuptools.dist import Distribution
 
-LIBRARY = os.environ.get("EMBER_LIBRARY") or pathlib.Path(__file__).resolve().parent / "../../build/lib/libember.so"
+HERE = pathlib.Path(__file__).resolve().parent
+NAME = {"darwin": "libember.dylib", "win32": "ember.dll"}.get(sys.platform, "libember.so")
 PROGRAM = os.environ.get("EMBER_PROGRAM")
+
+
+def library():
+    """The path of the shared library, which cargo builds first in a source distribution."""
+    given = os.environ.get("EMBER_LIBRARY")
+    if not given and (HERE / "rust/Cargo.toml").is_file():
+        cargo = os.environ.get("CARGO", "cargo")
+        if not shutil.which(cargo):
+            raise FileNotFoundError(f"there is no {cargo}: Ember's library is written in Rust (https://rustup.rs); EMBER_LIBRARY names a built one")
+        folder = HERE / "build/rust"
+        command = [cargo, "build", "--release", "--locked", "--lib", "--features", "capi", "--target-dir", str(folder)]
+        subprocess.run(command, cwd=HERE / "rust", check=True)
+        return folder / "release" / NAME
+    path = pathlib.Path(given or HERE / "../../build/lib" / NAME)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no shared library {path}: run `make lib` first")
+    return path
 
 
 class BuildWithLibrary(build_py):
     def run(self):
         super().run()
-        if not os.path.isfile(LIBRARY):
-            raise FileNotFoundError(f"there is no shared library {LIBRARY}: run `make lib` first")
-        shutil.copy(LIBRARY, pathlib.Path(self.build_lib) / "ember")
+        shutil.copy(library(), pathlib.Path(self.build_lib) / "ember")
         if PROGRAM:
             shutil.copy(PROGRAM, pathlib.Path(self.build_lib) / "ember")
 

@@ -5,8 +5,10 @@
 set -eu
 
 [ $# -eq 2 ] || { echo "usage: $0 LIBDIR FOLDER" >&2; exit 2; }
-[ -f "$1/libember.so" ] || { echo "$0: there is no file $1/libember.so" >&2; exit 2; }
-EMBER_LIBRARY=$(cd "$1" && pwd)/libember.so
+file=libember.so
+[ "$(uname -s)" != Darwin ] || file=libember.dylib
+[ -f "$1/$file" ] || { echo "$0: there is no file $1/$file" >&2; exit 2; }
+EMBER_LIBRARY=$(cd "$1" && pwd)/$file
 export EMBER_LIBRARY
 rm -rf "$2"
 mkdir -p "$2"

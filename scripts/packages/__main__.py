@@ -15,11 +15,13 @@ import shutil
 import sys
 
 import c
+import debian
 import dotnet
 import golang
 import java
 import node
 import python
+import recipes
 from common import BUILT, ROOT, TARGETS
 
 
@@ -41,6 +43,8 @@ def main():
     os.umask(0o022)
     shutil.rmtree(args.out, ignore_errors=True)
     c.pack(args.out, targets)
+    debian.pack(args.out, targets)
+    recipes.pack(args.out, targets)
     golang.pack(args.out, targets, args.go_module)
     node.pack(args.out, targets)
     python.pack(args.out, targets)
@@ -50,7 +54,7 @@ def main():
     sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(args.out).as_posix()}\n" for path in files]
     (args.out / "SHA256SUMS").write_text("".join(sums))
     for path in files:
-        if path.suffix in (".zip", ".tgz", ".gz", ".whl", ".jar", ".nupkg"):
+        if path.suffix in (".zip", ".tgz", ".gz", ".whl", ".jar", ".nupkg", ".deb"):
             print(f"{path.stat().st_size:12,}  {path.relative_to(args.out)}")
 
 

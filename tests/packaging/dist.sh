@@ -60,7 +60,7 @@ tree = subprocess.run(
     ["cargo", "tree", "--offline", "--edges=normal", "--prefix=none", "--format={p}"], check=True, capture_output=True, text=True
 ).stdout
 wanted = {tuple(line.split()[:2]) for line in tree.splitlines()}
-wanted = {(name, version.removeprefix("v")) for name, version in wanted} - {("ember", bill["metadata"]["component"]["version"])}
+wanted = {(name, version.removeprefix("v")) for name, version in wanted} - {("ember-inference", bill["metadata"]["component"]["version"])}
 assert len(wanted) > 20, f"cargo tree names {len(wanted)} crates"
 assert wanted | {k for k in listed if k[0] == "rust-std"} == set(listed), f"the bill differs from cargo tree: {wanted ^ set(listed)}"
 for (name, version), component in listed.items():
