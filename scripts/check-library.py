@@ -22,6 +22,8 @@ MACHINES = {
     "ios-arm64": (0x0100000C, 2),
     "ios-simulator-arm64": (0x0100000C, 7),
     "ios-simulator-x86_64": (0x01000007, 7),
+    "macos-arm64": (0x0100000C, 1),
+    "macos-x86_64": (0x01000007, 1),
 }
 
 

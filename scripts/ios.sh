@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds the static library for iOS, devices and simulators, into build/ios/Ember.xcframework, which Xcode takes as it is,
-# with the licences beside it. Needs nothing but Rust and Python; no Mac.
+# Builds the static library for iOS, devices and simulators, into build/ios/Ember.xcframework, which Xcode and Package.swift take as it is,
+# with the licences beside it. The libraries for macOS go into it too, if `make release` built both (aarch64-apple-darwin and
+# x86_64-apple-darwin). Needs nothing but Rust and Python; no Mac.
 #
 # FEATURES are options of cargo that choose features, IPHONEOS_DEPLOYMENT_TARGET is the oldest iOS that the library is for
 # (default 13.0).
@@ -34,5 +35,11 @@ for triple in aarch64-apple-ios:ios-arm64:ios aarch64-apple-ios-sim:ios-simulato
     echo "$machine: $(stat -c %s "$work/libember.dylib") bytes in an app"
     libraries+=("$library")
 done
+macs=(build/release/aarch64-apple-darwin/lib/libember.a build/release/x86_64-apple-darwin/lib/libember.a)
+if [ -f "${macs[0]}" ] && [ -f "${macs[1]}" ]; then
+    scripts/check-library.py macos-arm64 "${macs[0]}"
+    scripts/check-library.py macos-x86_64 "${macs[1]}"
+    libraries+=("${macs[@]}")
+fi
 scripts/xcframework.py "$out/Ember.xcframework" "${libraries[@]}"
 cross_licenses "$out/licenses" aarch64-apple-ios

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Puts static libraries for iOS together as an XCFramework, the folder in which Xcode expects them.
+"""Puts static libraries for iOS, and for macOS, together as an XCFramework, the folder in which Xcode expects them.
 
-    scripts/xcframework.py FOLDER DEVICE.a SIMULATOR-ARM64.a SIMULATOR-X86_64.a
+    scripts/xcframework.py FOLDER DEVICE.a SIMULATOR-ARM64.a SIMULATOR-X86_64.a [MACOS-ARM64.a MACOS-X86_64.a]
 
-FOLDER is replaced. The two libraries for simulators become one for both processors (a universal file, as lipo makes it).
+FOLDER is replaced. The two libraries for simulators, and those for macOS, become one for both processors (a universal file, as lipo makes
+it).
 """
 
 import pathlib
@@ -33,19 +34,16 @@ def universal(parts):
 
 
 def main():
-    if len(sys.argv) != 5:
+    if len(sys.argv) not in (5, 7):
         sys.exit(__doc__)
-    folder, device, arm64, x86_64 = map(pathlib.Path, sys.argv[1:])
-    simulators = universal([(ARM64, arm64.read_bytes()), (X86_64, x86_64.read_bytes())])
-    libraries = [
-        ("ios-arm64", device.read_bytes(), ["arm64"], {}),
-        (
-            "ios-arm64_x86_64-simulator",
-            simulators,
-            ["arm64", "x86_64"],
-            {"SupportedPlatformVariant": "simulator"},
-        ),
+    folder, device, *pairs = map(pathlib.Path, sys.argv[1:])
+    both = [universal([(ARM64, arm64.read_bytes()), (X86_64, x86_64.read_bytes())]) for arm64, x86_64 in zip(pairs[::2], pairs[1::2])]
+    kinds = [
+        ("ios-arm64_x86_64-simulator", {"SupportedPlatform": "ios", "SupportedPlatformVariant": "simulator"}),
+        ("macos-arm64_x86_64", {"SupportedPlatform": "macos"}),
     ]
+    libraries = [("ios-arm64", device.read_bytes(), ["arm64"], {"SupportedPlatform": "ios"})]
+    libraries += [(name, data, ["arm64", "x86_64"], platform) for (name, platform), data in zip(kinds, both)]
     shutil.rmtree(folder, ignore_errors=True)
     listed = []
     for name, data, processors, more in libraries:
@@ -60,7 +58,6 @@ def main():
                 "LibraryIdentifier": name,
                 "LibraryPath": "libember.a",
                 "SupportedArchitectures": processors,
-                "SupportedPlatform": "ios",
             }
             | more
         )

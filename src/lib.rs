@@ -27,6 +27,34 @@
 //! - [`conversation`]: messages in, events out; a history that is kept within the sequence's length.
 //! - [`engine`]: many generations on one context: a queue, and one batch for all of them.
 //! - [`capi`]: the C functions: argument checks, handles, the guard that catches every panic.
+//!
+//! # Example
+//!
+//! Loads a model and prints a continuation as it comes:
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//!
+//! use ember::context::{Context, ContextOptions};
+//! use ember::generate::{EventKind, GenerateOptions, Generator, Prompt};
+//! use ember::model::{LoadOptions, LoadedModel};
+//! use ember::sampler::{Sampler, Stage};
+//!
+//! fn main() -> ember::error::Result<()> {
+//!     let model = Arc::new(LoadedModel::open("model.gguf".as_ref(), &LoadOptions::default())?);
+//!     let mut context = Context::new(&model, &ContextOptions::default())?;
+//!     let mut sampler = Sampler::new(1);
+//!     sampler.push(Stage::TopP(0.9))?;
+//!     let mut generator = Generator::new(&context, Prompt::Text("The sea was calm"), &GenerateOptions::default())?;
+//!     loop {
+//!         let event = generator.next(&mut context, &mut sampler)?;
+//!         print!("{}", event.text);
+//!         if let EventKind::End(_) = event.kind {
+//!             return Ok(());
+//!         }
+//!     }
+//! }
+//! ```
 
 #![cfg_attr(
     not(feature = "full"),

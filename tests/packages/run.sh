@@ -4,8 +4,8 @@
 #
 #   tests/packages/run.sh [FOLDER [LANGUAGE…]]
 #
-# FOLDER is what scripts/packages made (default: build/packages), LANGUAGE c (with C++), python, go, node, java, dotnet, musl (C and Go) or
-# windows (C, C++ and Go under Wine); without one all. Other authors' packages (koffi) come from where npm is set to. Needs a C and a
+# FOLDER is what scripts/packages made (default: build/packages), LANGUAGE c (with C++), debian, conan, python, go, node, java, dotnet, musl
+# (C and Go) or windows (C, C++ and Go under Wine); without one all. Other authors' packages (koffi) come from where npm is set to. Needs a C and a
 # C++ compiler, CMake, pkg-config, Go 1.24, Node 20 with npm, Java 22 (JAVA names it; without it Java is left out), and Mono with its
 # compiler (without it .NET is left out).
 set -euo pipefail
@@ -78,6 +78,38 @@ test_c() {
     expect "C, CMake, static library" build/static
     expect "C++, CMake" build/cpp
     unset PKG_CONFIG_PATH
+}
+
+# Debian packages, installed by dpkg as root and taken off again; not where Ember is installed already.
+test_debian() {
+    local architecture debs
+    architecture=$(dpkg --print-architecture 2>/dev/null || true)
+    debs=("$packages"/debian/*_"$architecture".deb)
+    if [ "$(id -u)" != 0 ] || ! [ -f "${debs[0]}" ] || dpkg -s libember-dev >/dev/null 2>&1; then
+        echo "packages: Debian packages are left out, for there are none for this system, root does not run this, or some are installed"
+        return
+    fi
+    if command -v lintian >/dev/null; then lintian --fail-on error,warning "${debs[@]}" || die "lintian has something to say"; fi
+    dpkg -i "${debs[@]}" >/dev/null || die "dpkg does not install the Debian packages"
+    # shellcheck disable=SC2046 # several options
+    cc "$here/c/chat.c" -o chat $(pkg-config --cflags --libs ember)
+    expect "C, Debian packages" ./chat
+    cc "$here/c/chat.c" -o static -l:libember.a -lpthread -ldl -lm
+    expect "C, Debian packages, static library" ./static
+    dpkg -r libember-dev "libember$(sed -n 's/^version = "\([0-9]*\).*/\1/p' "$here/../../Cargo.toml" | head -n 1)" >/dev/null
+}
+
+test_conan() {
+    python3 -m venv conan
+    conan/bin/pip install -q --disable-pip-version-check 'conan>=2.9,<3' || die "there is no Conan"
+    export CONAN_HOME=$PWD/home
+    conan/bin/conan profile detect >/dev/null 2>&1
+    for shared in True False; do
+        conan/bin/conan create "$packages/conan" -o "ember-inference/*:shared=$shared" >conan.log 2>&1 || { tail -n 40 conan.log; die "conan create fails"; }
+        grep -qx "Ember $(cat "$packages/conan/VERSION")" conan.log || die "the program with Conan's package does not run"
+        echo "packages: conan create, shared=$shared, after $SECONDS s"
+    done
+    unset CONAN_HOME
 }
 
 test_python() {
@@ -210,9 +242,9 @@ test_windows() {
 windows_program() { "$wine" "$@" | tr -d '\r'; }
 
 for language in "${@:-c}"; do
-    case $language in c | python | go | node | java | dotnet | musl | windows) ;; *) die "the language is c, python, go, node, java, dotnet, musl or windows, not \"$language\"" ;; esac
+    case $language in c | debian | conan | python | go | node | java | dotnet | musl | windows) ;; *) die "the language is c, debian, conan, python, go, node, java, dotnet, musl or windows, not \"$language\"" ;; esac
 done
-[ $# -gt 0 ] || set -- c python go node java dotnet musl windows
+[ $# -gt 0 ] || set -- c debian conan python go node java dotnet musl windows
 for language; do
     mkdir "$work/$language"
     cd "$work/$language"

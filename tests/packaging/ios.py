@@ -17,6 +17,8 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+# The oldest systems that the libraries are for.
+OLDEST = {"ios": "ios13.0", "macos": "macos11.0"}
 CHECK = ROOT / "scripts/check-library.py"
 
 
@@ -51,25 +53,29 @@ def main():
         assert {path.name for path in (folder / name).iterdir()} == {library.name, headers.name}
         assert (headers / "ember.h").read_bytes() == (ROOT / "include/ember.h").read_bytes()
         variant, processors = entry.get("SupportedPlatformVariant", ""), entry["SupportedArchitectures"]
-        assert entry["SupportedPlatform"] == "ios"
-        assert name == "-".join(filter(None, ["ios", "_".join(processors), variant])), name
+        system = entry["SupportedPlatform"]
+        assert name == "-".join(filter(None, [system, "_".join(processors), variant])), name
         parts = libraries(objdump, library)
         # A library for one processor does not say which; its objects do, below.
         assert set(parts) == (set(processors) if len(processors) > 1 else {None}), set(parts)
         for processor in processors:
-            slices[variant, processor] = parts.get(processor, parts.get(None))
-            target = f"{processor}-apple-ios13.0" + ("-simulator" if variant else "")
+            slices[system, variant, processor] = parts.get(processor, parts.get(None))
+            target = f"{processor}-apple-{OLDEST[system]}" + ("-simulator" if variant else "")
             program = "@import EmberC;\nconst char *version(void) { return ember_version_string(); }\n"
             options = ["-fsyntax-only", "-Werror", "-ffreestanding", "-fmodules", "-x", "objective-c", "-target", target]
             with tempfile.TemporaryDirectory() as cache:
                 options += ["-I", headers, f"-fmodules-cache-path={cache}"]
                 subprocess.run([clang, *options, "-"], check=True, input=program, text=True)
-    assert set(slices) == {("", "arm64"), ("simulator", "arm64"), ("simulator", "x86_64")}, slices
+    wanted = {("ios", "", "arm64"), ("ios", "simulator", "arm64"), ("ios", "simulator", "x86_64")}
+    # Those for macOS are there if they were built before.
+    if any(system == "macos" for system, _, _ in slices):
+        wanted |= {("macos", "", "arm64"), ("macos", "", "x86_64")}
+    assert set(slices) == wanted, slices
     with tempfile.TemporaryDirectory() as work:
-        for (variant, processor), data in slices.items():
-            thin = pathlib.Path(work) / f"{variant}{processor}.a"
+        for (system, variant, processor), data in slices.items():
+            thin = pathlib.Path(work) / f"{system}{variant}{processor}.a"
             thin.write_bytes(data)
-            machine = "-".join(filter(None, ["ios", variant, processor]))
+            machine = "-".join(filter(None, [system, variant, processor]))
             subprocess.run([sys.executable, CHECK, machine, thin], check=True)
     print("ios: passed")
 

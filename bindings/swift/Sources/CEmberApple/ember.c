@@ -1,0 +1,1 @@
+/* The functions are in the XCFramework. SwiftPM compiles no target without a source. */
