@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use common::{TempFolder, fixture, ids, read_f32s, read_json, relative_rms};
 use ember::backend::KvType;
-use ember::context::{BackendKind, Context, ContextOptions, EmbedOptions, Tokens};
+use ember::context::{Context, ContextOptions, EmbedOptions, Tokens};
 use ember::hf;
 use ember::model::{LoadOptions, LoadedModel};
 use ember::nn::pooling::Pooling;
@@ -133,8 +133,8 @@ fn two_rows(path: &Path, tokens: &[u32], n_text: usize) -> Result<Vec<f32>, Stri
     let sentence = |e: ember::error::Error| e.to_string();
     let model = Arc::new(LoadedModel::open(path, &LoadOptions::default()).map_err(sentence)?);
     let (n_ctx, k_type, v_type) = (tokens.len(), Some(KvType::F32), Some(KvType::F32));
-    let options =
-        ContextOptions { n_ctx, k_type, v_type, backend: BackendKind::Scalar, ..ContextOptions::default() };
+    // One thread: most of the time would go into starting others.
+    let options = ContextOptions { n_ctx, k_type, v_type, n_threads: 1, ..ContextOptions::default() };
     let mut context = Context::new(&model, &options).map_err(sentence)?;
     let places = [n_text + (tokens.len() - n_text) / 2, tokens.len() - 1];
     let mut tokens = tokens.to_vec();
