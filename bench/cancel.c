@@ -1,4 +1,4 @@
-/* How long calls go on after they were cancelled: another thread turns a cancel token at a random moment of a call, and the
+/* How long calls go on after they were cancelled: another thread cancels a token at a random moment of a call, and the
  * time until the call has returned is measured, many times over. */
 #define _XOPEN_SOURCE 700
 

@@ -34,7 +34,7 @@ type ReplyEvent struct {
 type ReplyFormat struct {
 	Calls            string // the form of calls, "hermes" for example; "": none is known, calls come as text
 	ThinkingOpen     string // the mark before a thought; "": there are none
-	ThinkingClose    string // the mark behind it
+	ThinkingClose    string // the mark after it
 	ThinkingVariable string // of the template, which switches thinking; "": there is none
 	ThinkingOn       string // its value in JSON with which the model thinks
 	ThinkingOff      string // and with which it does not

@@ -45,7 +45,7 @@ func (c *Context) newCompletions(ctx context.Context, n int, options []GenerateO
 	if err != nil {
 		return nil, err
 	}
-	s.draft = nil // the library guesses no tokens for completions
+	s.draft = nil // the library makes no draft tokens for completions
 	s.step = func(p *C.ember_completions) C.ember_status {
 		return C.ember_go_completions(p, &s.event, &s.index, &s.raised, &s.cerr)
 	}

@@ -25,7 +25,7 @@ func constraintSetting(set func(*C.ember_constraint_options, **C.ember_error) C.
 	}}
 }
 
-// WithTrigger leaves the text free until this text was generated; the constraint begins behind it. Of several the one that is complete
+// WithTrigger leaves the text free until this text was generated; the constraint begins after it. Of several the one that is complete
 // first counts. For a model that thinks it is the mark that ends its thought.
 func WithTrigger(text string) ConstraintOption {
 	return constraintSetting(func(o *C.ember_constraint_options, err **C.ember_error) C.ember_status {

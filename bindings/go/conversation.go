@@ -55,8 +55,8 @@ type ConversationUsage struct {
 	ReusedTokens    int           // of these, what the sequence held already: the others were run
 	GeneratedTokens int           // generated, an end-of-generation token not counted
 	ThinkingTokens  int           // of these, those of thoughts
-	DroppedTurns    int           // that were dropped for room before the reply
-	ForgottenTokens int           // that the sequence forgot with them, without running what stands behind them again
+	DroppedTurns    int           // that were dropped before the reply, since the context was full
+	ForgottenTokens int           // that the sequence forgot with them, without running what stands after them again
 	Prefill         time.Duration // spent on the prompt
 	Decode          time.Duration // spent on the generated tokens
 	Finish          FinishReason
@@ -262,7 +262,7 @@ func (c *Conversation) with(f func(*C.ember_conversation) error) error {
 	return f(p)
 }
 
-// Undo forgets the last turn: the user's last message and all behind it.
+// Undo forgets the last turn: the user's last message and all after it.
 func (c *Conversation) Undo() error {
 	return c.with(func(p *C.ember_conversation) error {
 		var cerr *C.ember_error

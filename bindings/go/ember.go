@@ -118,10 +118,10 @@ func numbers(all ...named) ([]C.uint32_t, error) {
 	return checked, nil
 }
 
-// fill calls the library with a buffer of guess elements, and once more if that was too small. It gives the part in use.
-func fill[T any](guess int, call func(buffer []T, needed *C.size_t) error) ([]T, error) {
+// fill calls the library with a buffer of capacity elements, and once more if that was too small. It returns the filled part.
+func fill[T any](capacity int, call func(buffer []T, needed *C.size_t) error) ([]T, error) {
 	var needed C.size_t
-	buffer := make([]T, guess)
+	buffer := make([]T, capacity)
 	err := call(buffer, &needed)
 	for is(err, ErrBufferTooSmall) {
 		buffer = make([]T, int(needed))

@@ -179,7 +179,7 @@ func (e *Engine) Complete(ctx context.Context, prompt string, options ...Generat
 type EngineMetrics struct {
 	Submitted int64 // requests that were taken
 	Refused   int64 // requests that were refused with ErrQueueFull
-	Finished  int64 // requests that ended by themselves, by a stop text, or without room
+	Finished  int64 // requests that ended by themselves, by a stop text, or where the context was full
 	Cancelled int64 // requests that were cancelled, or ended by their time limit
 	Failed    int64 // requests that an error ended
 	Preempted int64 // how often a request gave its pages up for others and was run again later

@@ -19,7 +19,7 @@ const (
 	ErrFormat          Status = C.EMBER_E_FORMAT           // a model file is malformed
 	ErrUnsupported     Status = C.EMBER_E_UNSUPPORTED      // a model needs, or lacks, what this needs
 	ErrNoMemory        Status = C.EMBER_E_NOMEM            // memory is short
-	ErrContextFull     Status = C.EMBER_E_CONTEXT_FULL     // no room for the tokens; the context is unchanged
+	ErrContextFull     Status = C.EMBER_E_CONTEXT_FULL     // the tokens do not fit; the context is unchanged
 	ErrBusy            Status = C.EMBER_E_BUSY             // in use by another call; nothing was done
 	ErrUTF8            Status = C.EMBER_E_UTF8             // a text is not UTF-8
 	ErrBufferTooSmall  Status = C.EMBER_E_BUFFER_TOO_SMALL // never seen: the package asks again

@@ -29,7 +29,7 @@ const (
 	FinishNone        FinishReason = C.EMBER_FINISH_NONE         // it has not
 	FinishMaxTokens   FinishReason = C.EMBER_FINISH_MAX_TOKENS   // as many tokens as asked for
 	FinishEOG         FinishReason = C.EMBER_FINISH_EOG          // the model gave an end-of-generation token
-	FinishContextFull FinishReason = C.EMBER_FINISH_CONTEXT_FULL // no room for another token
+	FinishContextFull FinishReason = C.EMBER_FINISH_CONTEXT_FULL // the context has no position for another token
 	FinishStopString  FinishReason = C.EMBER_FINISH_STOP_STRING  // a stop text was generated
 	FinishCancelled   FinishReason = C.EMBER_FINISH_CANCELLED    // the context.Context ended it
 	FinishTimeLimit   FinishReason = C.EMBER_FINISH_TIME_LIMIT   // it took longer than WithTimeLimit says
@@ -84,9 +84,9 @@ type Usage struct {
 	PromptTokens    int           // of the prompt, BOS included
 	ReusedTokens    int           // of these, what the sequence held already
 	GeneratedTokens int           // generated, an end-of-generation token not counted
-	DraftedTokens   int           // guessed and run ahead (WithLookup, WithDraft)
+	DraftedTokens   int           // draft tokens that were run (WithLookup, WithDraft)
 	AcceptedTokens  int           // of these, those that were accepted
-	ShiftedTokens   int           // forgotten for room (WithShift)
+	ShiftedTokens   int           // forgotten to go on (WithShift)
 	ForcedTokens    int           // that a constraint left no choice for, and that were run together (WithConstraint)
 	Prefill         time.Duration // spent on the prompt
 	Decode          time.Duration // spent on the generated tokens, the caller's work between them not counted
@@ -136,8 +136,8 @@ func (g *Generator) Next() (Event, error) {
 	return event, err
 }
 
-// lendTo has nobody else use a context that guesses tokens for a generator of another one, until done is called. There may be none,
-// and the library refuses one that is to guess for itself.
+// lendTo has nobody else use a context that makes draft tokens for a generator of another one, until done is called. It may be nil,
+// and the library refuses a context as its own draft.
 func (c *Context) lendTo(other *Context) (done func(), err error) {
 	if c == nil || c.h == other.h {
 		return func() {}, nil
@@ -199,7 +199,7 @@ func usage(call func(*C.ember_generate_result, **C.ember_error) C.ember_status) 
 }
 
 // Close frees the generator. What was generated stays in the context's sequence, but for the token of the last event, which
-// the next one would have run; behind an [EventEnd] all of it is there, unless that was [FinishCancelled].
+// the next one would have run; after an [EventEnd] all of it is there, unless that was [FinishCancelled].
 func (g *Generator) Close() error {
 	g.close()
 	return nil

@@ -103,7 +103,7 @@ func emberGoEvent(from *C.ember_event, raised C.uintptr_t, user unsafe.Pointer) 
 	in.mu.Unlock()
 	select {
 	case in.news <- struct{}{}:
-	default: // told already
+	default: // reported already
 	}
 	if event.Kind == EventEnd {
 		in.functions.release()

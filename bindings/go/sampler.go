@@ -158,7 +158,7 @@ func Deny(tokens ...Token) Stage {
 	}}
 }
 
-// SeedRandom as a seed stands for one taken by chance, which [Sampler.Seed] tells.
+// SeedRandom as a seed stands for one drawn at random, which [Sampler.Seed] tells.
 const SeedRandom uint64 = C.EMBER_SEED_RANDOM
 
 // NewSampler makes a sampler of these stages, in their order. Without a stage it draws from the softmax of the logits. A

@@ -131,8 +131,8 @@ func TopNSigma(n float32) Stage {
 }
 
 // AdaptiveP makes tokens the likelier, the nearer their probability is to a target, which moves so that accepted tokens have the
-// probability target (0 to 1) on average. An accepted token counts decay times (0 to 0.99; 0.9 is usual) as much as the one behind it.
-// It is the last stage as a rule, behind MinP.
+// probability target (0 to 1) on average. An accepted token counts decay times (0 to 0.99; 0.9 is usual) as much as the one after it.
+// It is the last stage as a rule, after MinP.
 func AdaptiveP(target, decay float32) Stage {
 	return Stage{add: func(s *C.ember_sampler) error {
 		var cerr *C.ember_error
@@ -152,7 +152,7 @@ func MirostatV1(tau, eta float32, m int) Stage {
 	}}
 }
 
-// Infill is for filling a gap in a text: behind TopK and TopP, it rather ends the text than go on with something unlikely. The model is
+// Infill is for filling a gap in a text: after TopK and TopP, it rather ends the text than go on with something unlikely. The model is
 // the one to sample for.
 func Infill(model *Model) Stage {
 	return Stage{add: func(s *C.ember_sampler) error {

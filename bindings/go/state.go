@@ -45,7 +45,7 @@ func (c *Context) CopySequence(from, to, count int) error {
 func toKeep(n int) named   { return named{"the number of tokens to keep", n} }
 func toForget(n int) named { return named{"the number of tokens to forget", n} }
 
-// ShiftSequence forgets drop tokens of a sequence behind its first keep, for room where a text has become too long: those behind them
+// ShiftSequence forgets drop tokens of a sequence after its first keep, where a text has become too long. The tokens after them
 // move forward, which takes about as long as reading them in the KV cache. What was computed from the forgotten tokens stays in what
 // follows, so this is cheaper than running the rest anew and not quite the same. [ErrUnsupported] for a model with learned
 // positions (GPT-2) and for an encoder.

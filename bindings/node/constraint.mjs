@@ -36,8 +36,8 @@ const chat = callAsync("ember_chat_constraint", "void *model, void *options, uin
  * What a text has to follow, compiled for the tokens of a model: the option `constraint` of a generation. It is made once and used by
  * many generations of the model. What cannot be held to is an EmberError by name. Making one runs on a thread of its own.
  *
- * Options: whitespace (most characters between two parts of JSON), triggers (texts) and triggerTokens, behind the first of which the
- * constraint begins, repeat, whether the text is free again behind its end, until the next trigger, and limits, bounds on work and memory
+ * Options: whitespace (most characters between two parts of JSON), triggers (texts) and triggerTokens, after the first of which the
+ * constraint begins, repeat, whether the text is free again after its end, until the next trigger, and limits, bounds on work and memory
  * (ember_constraint_limit): { source, grammar, compile, mask, items, states }.
  */
 export class Constraint extends Owner {

@@ -145,7 +145,7 @@ export class Conversation extends Owner {
     return this[HANDLE].bytes(save, 8192).slice();
   }
 
-  /** Forgets the last turn: the user's last message and all behind it. */
+  /** Forgets the last turn: the user's last message and all after it. */
   undo() {
     this[HANDLE].call(undo);
   }

@@ -78,17 +78,17 @@ export class Model extends Owner {
     if (isSet(released) && !borrow) throw refused("released is for bytes that are borrowed: give borrow: true");
     if (borrow && !(source instanceof Uint8Array)) throw refused("borrow is for a Uint8Array");
     const closing = new Closing();
-    let told;
+    let reporter;
     try {
       const cancel = closing.keep(new Cancel(signal));
-      told = isSet(progress) && closing.keep(new Callback("ember_progress_callback", 1, (done) => (progress(done) === false ? 1 : 0)));
+      reporter = isSet(progress) && closing.keep(new Callback("ember_progress_callback", 1, (done) => (progress(done) === false ? 1 : 0)));
       const options = closing.keep(modelOptions(rest));
       cancel.handle.use((t) => options.call(setToken, t));
-      if (told) options.call(setProgress, told.pointer, null);
+      if (reporter) options.call(setProgress, reporter.pointer, null);
       const pointer = await (borrow ? loadLent(source, released, options) : loadOf(source, options));
       return new Model(new Handle("model", pointer, "ember_model_release"));
     } catch (error) {
-      if (told) told.check();
+      if (reporter) reporter.check();
       throw error.code === "CANCELLED" && signal?.aborted ? signal.reason : error;
     } finally {
       closing.close();

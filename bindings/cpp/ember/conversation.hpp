@@ -112,7 +112,7 @@ public:
     // temporary. Its random numbers move on.
     Reply send(std::string_view text = "") { return begin(text, nullptr); }
     Reply send(std::string_view text, const Sampler &sampler) { return begin(text, &sampler); }
-    // Forgets the last turn: the user's last message and all behind it.
+    // Forgets the last turn: the user's last message and all after it.
     void undo() { detail::call(ember_conversation_undo, get()); }
     // All messages so far as a JSON array, those that were dropped included.
     std::string messages() const {

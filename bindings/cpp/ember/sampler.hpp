@@ -112,9 +112,9 @@ public:
         return std::move(stage(std::move(function)));
     }
     Sampler &top_n_sigma(float n) & { return add(ember_sampler_add_top_n_sigma, n); }
-    // Tokens are the likelier, the nearer their probability is to a target that moves; the last stage, behind min_p.
+    // Tokens are the likelier, the nearer their probability is to a target that moves; the last stage, after min_p.
     Sampler &adaptive_p(float target, float decay = 0.9f) & { return add(ember_sampler_add_adaptive_p, target, decay); }
-    // For filling a gap in a text: behind top_k and top_p, it rather ends the text than go on with something unlikely.
+    // For filling a gap in a text: after top_k and top_p, it rather ends the text than go on with something unlikely.
     Sampler &infill(const Model &model) & { return add(ember_sampler_add_infill, model.get()); }
     // Keeps the tokens that may be next in a text that follows the constraint. Add it first.
     Sampler &constraint(const Constraint &one) & { return add(ember_sampler_add_constraint, one.get()); }

@@ -159,7 +159,7 @@ namespace Ember
             Calls.Check(Native.ember_conversation_abandon(handle, out error), error);
         }
 
-        /// <summary>Forgets the last turn: the user's last message and all behind it.</summary>
+        /// <summary>Forgets the last turn: the user's last message and all after it.</summary>
         public void Undo()
         {
             IntPtr error;
@@ -310,7 +310,7 @@ namespace Ember
         /// <summary>Turns that were dropped before the reply, because the conversation had become too long.</summary>
         public uint DroppedTurns { get; }
 
-        /// <summary>Tokens that the context forgot with them, without running what stands behind them again.</summary>
+        /// <summary>Tokens that the context forgot with them, without running what stands after them again.</summary>
         public uint ForgottenTokens { get; }
 
         /// <summary>Time spent on the prompt.</summary>

@@ -19,7 +19,7 @@ namespace Ember
         /// <summary>What the generated text has to follow; Event.Progress of the last event says whether it is complete.</summary>
         public Constraint Constraint { get; set; }
 
-        /// <summary>Which sequence of the context goes on, from 0 on; completions take this one and those behind it.</summary>
+        /// <summary>Which sequence of the context goes on, from 0 on; completions take this one and those after it.</summary>
         public uint? Sequence { get; set; }
 
         /// <summary>
@@ -124,10 +124,10 @@ namespace Ember
         }
     }
 
-    /// <summary>When the context is full, keeps the first tokens, forgets some behind them, and goes on.</summary>
+    /// <summary>When the context is full, keeps the first tokens, forgets some after them, and goes on.</summary>
     public sealed class Shift
     {
-        /// <summary>Keeps `keep` tokens and forgets `drop` behind them.</summary>
+        /// <summary>Keeps `keep` tokens and forgets `drop` after them.</summary>
         public Shift(uint keep, uint drop)
         {
             Keep = keep;

@@ -27,7 +27,7 @@ namespace Ember
         public ulong? MemoryLimit { get; set; }
 
         /// <summary>
-        /// Values in place of those of the file, which need not have the keys: whole numbers, floating-point numbers, booleans or texts.
+        /// Values in place of those of the file, which need not have the keys: integers, floating-point numbers, booleans or texts.
         /// </summary>
         public IDictionary<string, object> Metadata { get; } = new Dictionary<string, object>();
 

@@ -195,7 +195,7 @@ namespace Ember
             return Added(Native.ember_sampler_add_constraint(Handle, Calls.Given(constraint, nameof(constraint)).Handle, out error), error);
         }
 
-        /// <summary>For filling a gap, behind TopK and TopP: rather ends the text than go on with something unlikely. The model is the one to sample for.</summary>
+        /// <summary>For filling a gap, after TopK and TopP: rather ends the text than go on with something unlikely. The model is the one to sample for.</summary>
         public Sampler Infill(Model model)
         {
             IntPtr error;

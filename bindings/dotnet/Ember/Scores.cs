@@ -20,7 +20,7 @@ namespace Ember
         /// <summary>How many numbers of each vector are kept, the first ones; 0: all.</summary>
         public uint? Dimensions { get; set; }
 
-        /// <summary>The name of a prompt of the model's that each text stands behind, such as "query"; by default the model's default prompt.</summary>
+        /// <summary>The name of a prompt of the model's that each text stands after, such as "query"; by default the model's default prompt.</summary>
         public string Prompt { get; set; }
 
         /// <summary>Numbers of a model's vector before Dimensions of them are kept.</summary>
@@ -101,7 +101,7 @@ namespace Ember
         }
     }
 
-    /// <summary>How likely a text is behind another one.</summary>
+    /// <summary>How likely a text is after another one.</summary>
     public sealed class Score
     {
         internal Score(IEnumerable<ember_token_score> tokens, ember_score_result raw)

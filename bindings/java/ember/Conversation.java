@@ -26,7 +26,7 @@ public final class Conversation implements AutoCloseable {
      * @param generatedTokens tokens generated
      * @param thinkingTokens of these, those of thoughts
      * @param droppedTurns turns that were dropped before the reply, because the conversation had become too long
-     * @param forgottenTokens tokens that the context forgot with them, without running what stands behind them again
+     * @param forgottenTokens tokens that the context forgot with them, without running what stands after them again
      * @param prefill time spent on the prompt
      * @param decode time spent on the generated tokens
      * @param finish why the reply ended; null while it is under way
@@ -162,7 +162,7 @@ public final class Conversation implements AutoCloseable {
         }
     }
 
-    /** Forgets the last turn: the user's last message and all behind it. */
+    /** Forgets the last turn: the user's last message and all after it. */
     public void undo() {
         call("ember_conversation_undo");
     }

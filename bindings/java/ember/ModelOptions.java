@@ -49,7 +49,7 @@ public final class ModelOptions extends Settings<ModelOptions> {
         return set("ember_model_options_set_memory_limit", Native.unsigned("memoryLimit", bytes));
     }
 
-    /** A whole number in place of that of the file, which need not have the key. */
+    /** An integer in place of that of the file, which need not have the key. */
     public ModelOptions metadata(String key, long value) {
         return set("ember_model_options_set_meta_i64", key, value);
     }

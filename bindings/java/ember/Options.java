@@ -131,7 +131,7 @@ public final class Options extends Settings<Options> {
         return stage("ember_sampler_add_greedy");
     }
 
-    /** For filling a gap, behind topK and topP: rather ends the text than go on with something unlikely. The model is the one to sample for. */
+    /** For filling a gap, after topK and topP: rather ends the text than go on with something unlikely. The model is the one to sample for. */
     public Options infill(Model model) {
         return stage("ember_sampler_add_infill", model.handle());
     }
@@ -186,7 +186,7 @@ public final class Options extends Settings<Options> {
         return this;
     }
 
-    /** Which sequence of the context goes on, from 0 on; completions take this one and those behind it. */
+    /** Which sequence of the context goes on, from 0 on; completions take this one and those after it. */
     public Options sequence(int sequence) {
         return set("ember_generate_options_set_sequence", Native.unsigned("sequence", sequence));
     }
@@ -219,7 +219,7 @@ public final class Options extends Settings<Options> {
         return set("ember_generate_options_set_time_limit", Native.unsigned("timeLimit", milliseconds));
     }
 
-    /** When the context is full, keeps the first `keep` tokens, forgets `drop` behind them, and goes on. */
+    /** When the context is full, keeps the first `keep` tokens, forgets `drop` after them, and goes on. */
     public Options shift(int keep, int drop) {
         return set("ember_generate_options_set_shift", Native.unsigned("keep", keep), Native.unsigned("drop", drop));
     }
@@ -239,7 +239,7 @@ public final class Options extends Settings<Options> {
         return set("ember_generate_options_set_draft", context.handle(), Native.unsigned("sequence", sequence), Native.unsigned("n", n));
     }
 
-    /** The same seed gives the same text. It is taken as unsigned; -1 stands for one taken by chance, as no seed does. */
+    /** The same seed gives the same text. It is taken as unsigned; -1 stands for one drawn at random, as no seed does. */
     public Options seed(long seed) {
         this.seed = OptionalLong.of(seed);
         return this;

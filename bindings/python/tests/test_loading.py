@@ -32,7 +32,7 @@ def expected(model):
 
 def test_part_of_an_open_file(path, expected, tmp_path):
     data = path.read_bytes()
-    (tmp_path / "archive").write_bytes(b"x" * 4096 + data + b"behind")
+    (tmp_path / "archive").write_bytes(b"x" * 4096 + data + b"after")
     with (tmp_path / "archive").open("rb") as file:
         model = ember.Model.from_file(file, offset=4096, length=len(data))
         with ember.Model.from_file(file.fileno(), offset=4096, use_mmap=False) as other:

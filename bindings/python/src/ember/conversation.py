@@ -32,8 +32,8 @@ class ConversationUsage(NamedTuple):
     n_reused: int  # of these, those that the sequence held already
     n_generated: int
     n_thinking: int  # of these, those of thoughts
-    n_dropped_turns: int  # turns that were dropped for room before the reply
-    n_forgotten: int  # tokens that the sequence forgot with them, without running what stands behind them again
+    n_dropped_turns: int  # turns that were dropped before the reply, since the context was full
+    n_forgotten: int  # tokens that the sequence forgot with them, without running what stands after them again
     prefill_ns: int
     decode_ns: int
     finish_reason: FinishReason
@@ -153,7 +153,7 @@ class Conversation(Single):
         return "".join(event.text for event in self.send(message) if event.kind in kinds)
 
     def undo(self) -> None:
-        """Forgets the last turn: the user's last message and all behind it."""
+        """Forgets the last turn: the user's last message and all after it."""
         with self._handle as pointer:
             call(lib.ember_conversation_undo, pointer)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, Union
 
 from ._abi import EMBER_ALL_SEQUENCES, ember_read_callback, ember_write_callback
-from ._arguments import contents, path_bytes, unsigned, whole_numbers, wrong_type
+from ._arguments import contents, integers, path_bytes, unsigned, wrong_type
 from ._cancel import FollowingToken
 from ._ending import Carried
 from ._library import Handle, Single, call, fill, keep_raised, lib
@@ -98,7 +98,7 @@ class Sequences(Single):
             call(lib.ember_context_sequence_copy, pointer, *numbers)
 
     def shift_sequence(self, n_keep: int, n_drop: int, *, sequence: int = 0) -> None:
-        """Forgets `n_drop` tokens of a sequence behind its first `n_keep`, for room where a text has become too long: those behind
+        """Forgets `n_drop` tokens of a sequence after its first `n_keep`, where a text has become too long; those after
         them move forward, which takes about as long as reading them in the KV cache. What was computed from the forgotten tokens
         stays in what follows, so this is cheaper than running the rest anew and not quite the same. UnsupportedError for a model
         with learned positions (GPT-2) and for an encoder."""
@@ -118,7 +118,7 @@ class Sequences(Single):
         has to run for its logits), and returns how many those are: what the sequence has of it already, or, with
         keep_prefixes, whole pages that were kept of other texts. Decode the rest, then."""
         self._forget_logits()
-        ids = whole_numbers("tokens", tokens)
+        ids = integers("tokens", tokens)
         out = ctypes.c_size_t()
         limit = max(0, len(ids) - 1) if most is None else unsigned("most", most, 64)
         with self._handle as pointer:

@@ -115,7 +115,7 @@ public struct ConstraintOptions: Hashable, Sendable {
     public var triggers: [String] = []
     /// The same for tokens.
     public var triggerTokens: [Token] = []
-    /// Whether the text is free again behind the constraint's end, until the next trigger. Otherwise it ends there.
+    /// Whether the text is free again after the constraint's end, until the next trigger. Otherwise it ends there.
     public var repeats = false
     /// Bounds on work and memory. Where one is reached, making the constraint fails, or the generation ends with an error.
     public var limits: [Constraint.Limit: UInt64] = [:]

@@ -53,7 +53,7 @@ public final class Context {
         cancelToken = token
     }
 
-    /// Runs tokens through the model behind a sequence; the last one gives logits. On an error the sequence is as before.
+    /// Runs tokens through the model after a sequence; the last one gives logits. On an error the sequence is as before.
     public func decode(_ tokens: [Token], sequence: Int = 0) throws {
         let sequence = try number("the sequence", sequence)
         try decode(Batch(tokens, sequences: Array(repeating: sequence, count: tokens.count)))

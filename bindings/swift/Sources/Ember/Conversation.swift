@@ -28,9 +28,9 @@ public final class Conversation {
         public let generatedTokens: Int
         /// Of these, those of thoughts.
         public let thinkingTokens: Int
-        /// Turns that were dropped for room before the reply.
+        /// Turns that were dropped before the reply, since the context was full.
         public let droppedTurns: Int
-        /// Tokens that the sequence forgot with them, without running what stands behind them again.
+        /// Tokens that the sequence forgot with them, without running what stands after them again.
         public let forgottenTokens: Int
         /// Time spent on the prompt.
         public let prefill: Duration
@@ -122,7 +122,7 @@ public final class Conversation {
         return Reply(self)
     }
 
-    /// Forgets the last turn: the user's last message and all behind it.
+    /// Forgets the last turn: the user's last message and all after it.
     public func undo() throws { try check { ember_conversation_undo(handle, $0) } }
 
     /// All messages so far, a JSON array, those that were dropped included.
@@ -230,7 +230,7 @@ public final class Reply {
 
     deinit { giveUp() }
 
-    /// The next event, the first time by running the prompt; nil behind the `end` event. After an error it may be called again.
+    /// The next event, the first time by running the prompt; nil after the `end` event. After an error it may be called again.
     public func next() throws -> ReplyEvent? {
         if isOver { return nil }
         let event = try conversation.context.use { _ in

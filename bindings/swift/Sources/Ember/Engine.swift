@@ -133,7 +133,7 @@ public struct EngineMetrics: Hashable, Sendable {
     public let submitted: Int
     /// Requests that were refused because the queue was full.
     public let refused: Int
-    /// Requests that ended by themselves, by a stop text, or without room.
+    /// Requests that ended by themselves, by a stop text, or where the context was full.
     public let finished: Int
     /// Requests that were cancelled, or ended by their time limit.
     public let cancelled: Int

@@ -16,7 +16,7 @@ public final class Model: Sendable {
     /// What must be there as long as the model is: contexts keep the model, and generations the context.
     private let allocator: AllocatorBox?
 
-    /// Told how far a loading is, from 0 to 1. What it throws ends the loading, which throws the same.
+    /// Called with how far a loading is, from 0 to 1. What it throws ends the loading, which throws the same.
     public typealias Progress = (Float) throws -> Void
 
     /// Loads a GGUF file (one of several brings the others) or a Hugging Face folder. `cancelToken` ends the loading, and
@@ -172,7 +172,7 @@ public struct ModelInfo: Hashable, Sendable {
     public let padding: Token?
     /// Whether the file has a chat template.
     public let hasChatTemplate: Bool
-    /// Numbers of a text's vector: ``embeddingLength``, but in models with dense modules behind the pooling.
+    /// Numbers of a text's vector: ``embeddingLength``, but in models with dense modules after the pooling.
     public let vectorLength: Int
     /// Prompts for texts to be embedded, by their names (``EmbedOptions/prompt``).
     public let prompts: Int

@@ -55,7 +55,7 @@ public struct ReplyFormat: Hashable, Sendable {
     public let name: String
     /// The mark before a thought.
     public let thinkingOpen: String
-    /// The mark behind a thought.
+    /// The mark after a thought.
     public let thinkingClose: String
     /// The variable of the template that switches thinking.
     public let thinkingVariable: String

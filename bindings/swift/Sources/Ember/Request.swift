@@ -28,7 +28,7 @@ public final class Request: AsyncSequence, Sendable {
     public struct Iterator: AsyncIteratorProtocol, Sendable {
         fileprivate let request: Request
 
-        /// The next event, for which it waits; nil after the `end` event. What ended the request is thrown behind its events,
+        /// The next event, for which it waits; nil after the `end` event. What ended the request is thrown after its events,
         /// also what a sampler's own stage threw; the end of the task is no error but the reason ``FinishReason/cancelled``.
         public mutating func next() async throws -> Event? {
             let request = request

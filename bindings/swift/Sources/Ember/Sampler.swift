@@ -56,9 +56,9 @@ public final class Sampler: @unchecked Sendable {
         /// Keeps the tokens whose logits are at most so many standard deviations of all below the largest; 0 keeps all.
         case topNSigma(Float)
         /// Makes tokens the likelier, the nearer their probability is to a target, which moves so that accepted tokens have
-        /// the probability `target` on average. It is the last stage as a rule, behind `minP`.
+        /// the probability `target` on average. It is the last stage as a rule, after `minP`.
         case adaptiveP(target: Float, decay: Float = 0.9)
-        /// For filling a gap in a text: behind `topK` and `topP`, it rather ends the text than go on with something unlikely.
+        /// For filling a gap in a text: after `topK` and `topP`, it rather ends the text than go on with something unlikely.
         /// The model is the one to sample for.
         case infill(Model)
         /// Keeps the tokens that may be next in a text that follows the constraint. Make it the first stage.

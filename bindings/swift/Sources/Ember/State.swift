@@ -36,7 +36,7 @@ extension Context {
         }
     }
 
-    /// Forgets `drop` tokens of a sequence behind its first `keep`, for room where a text has become too long: those behind
+    /// Forgets `drop` tokens of a sequence after its first `keep`, where a text has become too long; those after
     /// them move forward to their places. What was computed from the forgotten tokens stays in what follows, so this is
     /// cheaper than running the rest anew and not quite the same. Not for models with learned positions (GPT-2).
     /// ``GenerateOptions/shift`` has a generation do it.
