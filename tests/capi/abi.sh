@@ -4,7 +4,7 @@
 #   tests/capi/abi.sh LIBDIR MODEL [OLD_LIBEMBER.SO]
 #
 # - Changed copies of the header (tests/capi/abi/abi.py variants) are sorted into those that break programs and those
-#   that only add, by the comparison behind tests/capi/golden.sh and by abidiff (of libabigail), which compares libraries
+#   that only add, by the comparison that tests/capi/golden.sh uses, and by abidiff (of libabigail), which compares libraries
 #   compiled from them. So both notice what they are for.
 # - Today's header keeps what each frozen header (tests/golden/ember-v*.h) promised, by both judges.
 # - A program compiled with each frozen header runs with LIBDIR/libember.so.

@@ -493,7 +493,7 @@ static void states_in_files(const char *program)
     CHECK(lstat(file, &found) == 0 && S_ISREG(found.st_mode));
     OK(ember_context_state_load_file(context, 0, other_path, NUL, E));
     snprintf(command, sizeof command, "[ \"$(ls -A '%s')\" = \"$(printf 'other\\nstate')\" ]", folder);
-    CHECK(system(command) == 0); /* nothing was left behind */
+    CHECK(system(command) == 0); /* nothing else was left */
     remove(file);
     remove(other_path);
     CHECK(rmdir(folder) == 0);

@@ -137,7 +137,7 @@ def test_progress(path, model):
         other.join()
         assert len(raised) == 1
     data.append(0)
-    assert text_of(ember.Model(path, progress=None)) == text_of(model)  # nothing is left behind
+    assert text_of(ember.Model(path, progress=None)) == text_of(model)  # nothing of it is left
 
 
 def test_ctrl_c_during_progress(path):

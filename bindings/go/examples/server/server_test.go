@@ -187,7 +187,7 @@ func TestQueueFullAndCancel(t *testing.T) {
 	equal(t, "status", status, 429)
 	equal(t, "code", at(answer, "error", "code"), "queue_full")
 	equal(t, "retry", header.Get("Retry-After"), "1")
-	// Two choices where the queue has one free place: neither is left behind.
+	// Two choices where the queue has one free place: neither stays there.
 	status, _, _ = s.post(textPath, map[string]any{"model": "toy", "prompt": "a", "n": 2})
 	equal(t, "status", status, 429)
 	leave()

@@ -43,7 +43,7 @@ public enum EmberLibrary {
     }
 }
 
-/// The handler lives here and not behind the callback's `user_data`, so that it can be let go while another thread logs.
+/// The handler lives here and not in the callback's `user_data`, so that it can be let go while another thread logs.
 private let logHandler = Locked<EmberLibrary.LogHandler?>(nil)
 
 /// A value that any thread may read and write.

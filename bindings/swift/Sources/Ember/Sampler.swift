@@ -77,7 +77,7 @@ public final class Sampler: @unchecked Sendable {
         @Sendable (UnsafeBufferPointer<Token>, UnsafeMutableBufferPointer<Float>) throws -> Void
 
     /// A sampler of these stages, in their order. Without a stage it draws from the softmax of the logits. A seed gives the
-    /// same choices on every platform for the same logits; nil takes one by chance.
+    /// same choices on every platform for the same logits; nil takes one at random.
     public init(seed: UInt64? = nil, _ stages: [Stage]) throws {
         handle = try make { ember_sampler_new(seed ?? EMBER_SWIFT_SEED_RANDOM, $0, $1) }
         try stages.forEach(add)
