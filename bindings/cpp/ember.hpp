@@ -31,7 +31,7 @@
 
 namespace ember {
 
-// Sends log lines to Function, a void(ember_log_level, std::string_view). What it throws is dropped.
+// Sends log lines to Function, a void(ember_log_level, std::string_view). Its exceptions are dropped.
 template <auto Function> void set_log(ember_log_level max_level) {
     ember_log_callback callback = [](std::int32_t level, const char *text, std::size_t len, void *) {
         try {

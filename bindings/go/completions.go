@@ -137,7 +137,7 @@ func (s *Completions) Rank() ([]int, error) {
 	return out, nil
 }
 
-// Close frees the completions. What was generated stays in the context's sequences.
+// Close frees the completions. The context's sequences keep the generated tokens.
 func (s *Completions) Close() error {
 	s.close()
 	return nil

@@ -149,7 +149,7 @@ func (m *Model) constraint(options []ConstraintOption,
 	return c, nil
 }
 
-// ChatConstraint makes the constraint of a reply that may call tools: every call follows the schema of its tool, and where
+// ChatConstraint makes the constraint of a reply that may call tools. Every call follows the schema of its tool. Where
 // [WithToolChoice] asks for a call, the reply is one. nil: there is nothing to constrain. prompt is the text that
 // [Model.ApplyChatTemplate] gave with the same options.
 func (m *Model) ChatConstraint(prompt string, options ...ChatOption) (*Constraint, error) {

@@ -149,7 +149,7 @@ func WithKVLimit(bytes uint64) ContextOption {
 }
 
 // WithKeepPrefixes says whether whole pages of the KV cache are kept when no sequence has them any more, until the pages are
-// needed: texts that begin alike need not be computed again then. [Context.Reuse] finds them, and so does a generation with
+// needed. Texts that begin alike are then not computed again. [Context.Reuse] finds them, and so does a generation with
 // [WithReusePrefix]. By default false.
 func WithKeepPrefixes(keep bool) ContextOption {
 	return ContextOption{func(o *C.ember_context_options) error {
@@ -158,9 +158,9 @@ func WithKeepPrefixes(keep bool) ContextOption {
 	}}
 }
 
-// WithSnapshots says how many snapshots of recurrent states a context can hold, in models with recurrent layers (LFM2): a sequence
-// that is shortened goes on from the nearest one, and what lies between is run once more. 0, the default: 8 for each sequence, but
-// no more than 64.
+// WithSnapshots says how many snapshots of recurrent states a context can hold, in models with recurrent layers (LFM2). A
+// sequence that is shortened goes on from the nearest one, and what lies between is run once more. 0, the default: 8 for each
+// sequence, but no more than 64.
 func WithSnapshots(n int) ContextOption {
 	return numbered("the number of snapshots", n, func(o *C.ember_context_options, n C.uint32_t, err **C.ember_error) C.ember_status {
 		return C.ember_context_options_set_n_snapshots(o, n, err)

@@ -36,8 +36,8 @@ func Version() string { return C.GoString(C.ember_version_string()) }
 // BuildInfo is a line on what the library can do: version, architectures, number formats, instruction sets, target.
 func BuildInfo() string { return C.GoString(C.ember_build_info()) }
 
-// HasFeature tells whether the library has a part that can be left out of a build, for example "chat". What needs a part
-// that is missing gives [ErrUnsupported].
+// HasFeature tells whether the library has a part that can be left out of a build, for example "chat". A function whose part is
+// missing gives [ErrUnsupported].
 func HasFeature(name string) bool {
 	text, n := chars(name)
 	return C.ember_has_feature(text, n) != 0

@@ -44,9 +44,9 @@ type Error struct {
 
 func (e *Error) Error() string { return "ember: " + e.Message }
 
-// Unwrap gives the status and what led to the error. Of ErrCancelled that is the cause of the context.Context, and its Err too,
-// so that errors.Is(err, context.DeadlineExceeded) works as well as errors.Is(err, ember.ErrCancelled), also where the cause is
-// one of the caller's own (context.WithTimeoutCause). Of [Load] with a path that does not exist it is fs.ErrNotExist.
+// Unwrap gives the status and what led to the error. Of ErrCancelled that is the cause of the context.Context, and its Err too.
+// So errors.Is(err, context.DeadlineExceeded) works as well as errors.Is(err, ember.ErrCancelled), also where the cause is one of
+// the caller's own (context.WithTimeoutCause). Of [Load] with a path that does not exist it is fs.ErrNotExist.
 func (e *Error) Unwrap() []error { return append([]error{e.Status}, e.causes...) }
 
 // check turns what a call returned into an error, and frees the library's. The pointer is read after the call.

@@ -62,8 +62,8 @@ func (r FinishReason) String() string {
 // Event is what happens in a generation. It is a copy, valid for good.
 type Event struct {
 	Kind EventKind
-	// Text is new text, of whole code points, perhaps none. What may be the beginning of a stop text comes with a later
-	// event, so it need not be the token's. The texts of all events in a row are the whole text.
+	// Text is new text, of whole code points, perhaps none. Text that may begin a stop text comes with a later event, so it need not
+	// be the token's. The texts of all events in a row are the whole text.
 	Text    string
 	Token   Token          // of EventToken, else NoToken
 	Bytes   []byte         // what the token stands for, perhaps a part of a code point
@@ -198,8 +198,8 @@ func usage(call func(*C.ember_generate_result, **C.ember_error) C.ember_status) 
 	}, err
 }
 
-// Close frees the generator. What was generated stays in the context's sequence, but for the token of the last event, which
-// the next one would have run; after an [EventEnd] all of it is there, unless that was [FinishCancelled].
+// Close frees the generator. The context's sequence keeps all generated tokens but that of the last event, which the next event
+// would have run. After an [EventEnd] it has all of them, unless that was [FinishCancelled].
 func (g *Generator) Close() error {
 	g.close()
 	return nil

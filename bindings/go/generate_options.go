@@ -126,8 +126,8 @@ func WithIncludeStop(include bool) GenerateOption {
 	})
 }
 
-// WithReusePrefix takes the prompt for the whole of what the sequence shall hold. What it begins with already is kept, and
-// only what is new is run: give all of a conversation each time and pay for what was added.
+// WithReusePrefix takes the prompt for the whole of what the sequence shall hold. Ember keeps the beginning that it has already,
+// and runs only the rest: give all of a conversation each time and pay for what was added.
 func WithReusePrefix(reuse bool) GenerateOption {
 	return setting(func(o *C.ember_generate_options, err **C.ember_error) C.ember_status {
 		return C.ember_generate_options_set_reuse_prefix(o, C.bool(reuse), err)
@@ -181,8 +181,8 @@ func WithTop(n int) GenerateOption {
 	})
 }
 
-// WithShift has a generation go on where its sequence is full ([WithSize]): it forgets drop tokens after the first keep, each time
-// that happens, as [Context.ShiftSequence] does; [Usage] tells how many those were. drop of 0, the default: it ends with
+// WithShift has a generation go on where its sequence is full ([WithSize]). Each time it forgets drop tokens after the first
+// keep, as [Context.ShiftSequence] does; [Usage] tells how many those were. drop of 0, the default: it ends with
 // [FinishContextFull]. A prompt that does not fit is an error all the same. [ErrUnsupported] for a model with learned positions
 // (GPT-2), and in an engine.
 func WithShift(keep, drop int) GenerateOption {

@@ -100,24 +100,24 @@ export class Context extends Owner {
   }
 
   /**
-   * Continues the context by a prompt (text or tokens) and by what the model says to it, and yields an event for each token and for
-   * the end: { kind: "echo" | "token" | "end", text, token, logprob, top, finishReason }; top are the likeliest tokens at its place, as many
-   * as the option topLogprobs says, { token, logprob } each. The texts of all events in a row are the whole text. That of
-   * the end has usage, too: { promptTokens, reusedTokens, generatedTokens, draftedTokens, acceptedTokens, shiftedTokens, forcedTokens,
-   * prefillMs, decodeMs, sumLogprob, meanLogprob, finishReason, progress }; progress is "complete" where the
-   * text is what a constraint asked for, "unfinished" where it was cut off, "waiting" where no trigger came, or "none".
+   * Continues the context by a prompt (text or tokens) and by what the model says to it. Yields an event for each token and for the end:
+   * { kind: "echo" | "token" | "end", text, token, logprob, top, finishReason }. top are the likeliest tokens at its place, as many as the
+   * option topLogprobs says: { token, logprob } each. The texts of all events in a row are the whole text. The event of the end has usage,
+   * too: { promptTokens, reusedTokens, generatedTokens, draftedTokens, acceptedTokens, shiftedTokens, forcedTokens, prefillMs, decodeMs,
+   * sumLogprob, meanLogprob, finishReason, progress }. progress is "complete" where the text is what a constraint asked for, "unfinished"
+   * where it was cut off, "waiting" where no trigger came, or "none".
    *
-   * Options: maxTokens, stop (texts); stages of a sampler, which are applied in this order: logitBias ({ token: number }), allow, deny (tokens),
-   * penalties ({ last, repeat, frequency, presence, generatedOnly }), dry ({ multiplier, base, allowedLength, last, breakers }), topNSigma,
-   * topK, typicalP, topP, minP, xtc ({ probability, threshold }), temperature, dynamicTemperature ({ temperature, range, exponent }),
-   * infill, candidates (a function of tokens and logits, which it may change), greedy, mirostat ({ tau, eta }), mirostat1 ({ tau, eta, m })
-   * and adaptiveP ({ target, decay }); or `stages`, an array of these in an order of one's own ([{ temperature: 1.5 }, { topK: 5 }]); or
-   * sampler, a Sampler; seed (with any from logitBias on tokens are drawn, otherwise the likeliest is taken); constraint, logprobs,
-   * topLogprobs, reusePrefix, ignoreEog, renderSpecial, parseSpecial (whether the prompt may spell control tokens), includeStop, echo (the
-   * prompt's text comes first), sequence (which one of the context's goes
-   * on), timeLimit (milliseconds), shift ({ keep, drop }: tokens forgotten when the context is full), lookup ({ count, ngram }) and draft
-   * ({ context, sequence, count }: a smaller model's), which propose draft tokens and leave the text what it is, and signal, an AbortSignal,
-   * whose reason is thrown when it ends the generation. Leaving the loop ends it, too.
+   * Options: maxTokens, stop (texts); stages of a sampler, which are applied in this order: logitBias ({ token: number }), allow, deny
+   * (tokens), penalties ({ last, repeat, frequency, presence, generatedOnly }), dry ({ multiplier, base, allowedLength, last, breakers }),
+   * topNSigma, topK, typicalP, topP, minP, xtc ({ probability, threshold }), temperature, dynamicTemperature ({ temperature, range,
+   * exponent }), infill, candidates (a function of tokens and logits, which it may change), greedy, mirostat ({ tau, eta }), mirostat1 ({
+   * tau, eta, m }) and adaptiveP ({ target, decay }); or `stages`, an array of these in an order of one's own ([{ temperature: 1.5 }, {
+   * topK: 5 }]); or sampler, a Sampler; seed (with any from logitBias on tokens are drawn, otherwise the likeliest is taken); constraint,
+   * logprobs, topLogprobs, reusePrefix, ignoreEog, renderSpecial, parseSpecial (whether the prompt may spell control tokens), includeStop,
+   * echo (the prompt's text comes first), sequence (which one of the context's goes on), timeLimit (milliseconds), shift ({ keep, drop }:
+   * tokens forgotten when the context is full), lookup ({ count, ngram }) and draft ({ context, sequence, count }: a smaller model's),
+   * which propose draft tokens and leave the text what it is; and signal, an AbortSignal, whose reason is thrown when it ends the
+   * generation. Leaving the loop ends it, too.
    */
   async *generate(prompt, options = {}) {
     only(options, "generate", [...GENERATE, "signal"]);
@@ -142,9 +142,9 @@ export class Context extends Owner {
 
   /**
    * `n` completions of a prompt (text or tokens), which runs once. Yields their events as generate does, each with the index of its
-   * completion; they take turns, a token each. The loop's end has them ranked: the generator returns { texts, usages, best }, where `best` is the
-   * order by the mean log-probability of their tokens, the likeliest first, if the option logprobs is set. Completion i draws with seed + i,
-   * in the sequence i after the option `sequence`.
+   * completion; they take turns, a token each. At the loop's end the generator returns { texts, usages, best }. With the option logprobs,
+   * `best` is their order by the mean log-probability of their tokens, the likeliest first. Completion i draws with seed + i, in the
+   * sequence i after the option `sequence`.
    */
   async *completions(prompt, n, options = {}) {
     only(options, "completions", [...GENERATE, "signal"]);
@@ -345,8 +345,8 @@ export class Context extends Owner {
   }
 
   /**
-   * Makes a sequence as much of the beginning of these tokens as the context has, in this sequence or (keepPrefixes) in pages that were kept,
-   * but no more than `most`; gives their number. Run the rest then, one token at least.
+   * Makes a sequence as much of the beginning of these tokens as the context has, but no more than `most`, and returns their number. The
+   * sequence may have them already; with keepPrefixes, pages that were kept may have them too. Run the rest then, one token at least.
    */
   reusePrefix(given, { sequence = 0, most, ...rest } = {}) {
     only(rest, "reusePrefix", ["sequence", "most"]);

@@ -67,10 +67,10 @@ const lent = new Set();
 /** A model: immutable, for any number of contexts, which keep it. */
 export class Model extends Owner {
   /**
-   * Loads a GGUF file or a folder of Hugging Face, given its path, or a GGUF file given its bytes (a Uint8Array) or { fd, offset = 0,
-   * length = 0 }, a part of an open file, to its end where length is 0. Of bytes the model has a copy; with `borrow` it uses them where they
-   * are, and they must neither change nor be transferred until `released` is called. `signal` (an AbortSignal) ends the loading, and
-   * `progress` gets how far it is, from 0 to 1; false ends it. Other options: mmap, isa, pack, lock, checkTensors, memoryLimit, metadata.
+   * Loads a GGUF file or a folder of Hugging Face, given its path. Also loads a GGUF file given its bytes (a Uint8Array) or { fd, offset =
+   * 0, length = 0 }, a part of an open file, to its end where length is 0. The model copies bytes. With `borrow` it uses them where they
+   * are; they must neither change nor be transferred until `released` is called. `signal` (an AbortSignal) ends the loading, and `progress`
+   * gets how far it is, from 0 to 1; false ends it. Other options: mmap, isa, pack, lock, checkTensors, memoryLimit, metadata.
    */
   static async load(source, { signal, progress, borrow = false, released, ...rest } = {}) {
     only(rest, "Model.load", ["signal", "progress", "borrow", "released", ...MODEL]);

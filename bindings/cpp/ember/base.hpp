@@ -119,7 +119,7 @@ public:
     ~Relay() { innermost() = outer_; }
     Relay(const Relay &) = delete;
     Relay &operator=(const Relay &) = delete;
-    // Runs a function that C has called: 0, or 1 when it threw. What it threw goes to `keep` when no call waits for it.
+    // Runs a function that C has called: 0, or 1 when it threw. Its exception goes to `keep` when no call waits for it.
     template <class Function, class Keep> static std::int32_t run(Function &&function, Keep &&keep) noexcept {
         try {
             function();

@@ -24,9 +24,9 @@
 
 namespace ember {
 
-// A generation under way: a range of events, the last of which is the one that is_end(), or next() after next(). What
-// was generated stays in the context, but for the token of the last event, which the next one would have run; after the
-// end all of it is there, unless that was a cancelling. Do not move it while a loop goes over it.
+// A generation under way: a range of events, the last of which is the one that is_end(), or next() after next(). The context
+// keeps all generated tokens but that of the last event, which the next event would have run. After the end it has all of them,
+// unless the end was a cancellation. Do not move it while a loop goes over it.
 class Generator {
 public:
     using Iterator = detail::EventIterator<Generator>;

@@ -31,8 +31,8 @@ private:
     std::shared_ptr<ember_cancel_token> handle_;
 };
 
-// Options are values: set what should differ from the defaults, in one expression or in several, and use them as often
-// as you like. What Ember thinks of them shows where they are used. EMBER_OPTION defines a setter of the field's name.
+// Options are values: set what should differ from the defaults, in one expression or in several, and use them as often as you
+// like. Ember checks them where they are used. EMBER_OPTION defines a setter of the field's name.
 #define EMBER_OPTION(OPTIONS, TYPE, NAME)                                                                             \
 public:                                                                                                               \
     OPTIONS &NAME(TYPE value) {                                                                                       \
@@ -253,7 +253,7 @@ public:
         return *this;
     }
     // Takes up to `n_draft` draft tokens a step from a smaller model with the same vocabulary, where lookup() finds none.
-    // What is made with these options uses it during generate and next(); its sequence becomes the beginning of the text. These
+    // Generations with these options use it during generate and next(). Its sequence becomes the beginning of the text. These
     // options and generators keep what they need of it, so that it may be destroyed.
     GenerateOptions &draft(const Context &context, std::uint32_t n_draft, std::uint32_t sequence = 0);
     // What the text has to follow; Usage::progress tells whether it is complete. These options keep what they need of it.
@@ -301,7 +301,7 @@ class EmbedOptions {
     EMBER_OPTION(EmbedOptions, bool, truncate)
     // The numbers of each vector that are kept, the first ones; 0: all.
     EMBER_OPTION(EmbedOptions, std::size_t, dimensions)
-    // The name of a prompt of the model's that each text stands after: "query", "document". For Context::embed alone.
+    // The name of the model's prompt that is put before each text: "query", "document". For Context::embed alone.
     EMBER_OPTION(EmbedOptions, std::string, prompt)
 
 public:

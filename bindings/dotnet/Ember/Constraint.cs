@@ -6,7 +6,7 @@ namespace Ember
 {
     /// <summary>
     /// What a text has to follow, compiled for the tokens of a model: for GenerateOptions.Constraint. It is made once and used by many generations of
-    /// the model, on any number of threads. What cannot be held to is an EmberException by name.
+    /// the model, on any number of threads. Ember refuses what it cannot enforce: an EmberException names it.
     /// </summary>
     public sealed class Constraint : IDisposable
     {

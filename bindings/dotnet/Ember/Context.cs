@@ -337,8 +337,9 @@ namespace Ember
         }
 
         /// <summary>
-        /// Makes a sequence as much of the beginning of these tokens as the context has, in this sequence or (ContextOptions.KeepPrefixes) in pages
-        /// that were kept, but no more than `most`; gives their number. Run the rest then, one token at least.
+        /// Makes a sequence as much of the beginning of these tokens as the context has, but no more than `most`, and returns their number. The
+        /// sequence may have them already; with ContextOptions.KeepPrefixes, pages that were kept may have them too. Run the rest then, one token at
+        /// least.
         /// </summary>
         public ulong ReusePrefix(uint sequence, uint[] tokens, ulong most)
         {

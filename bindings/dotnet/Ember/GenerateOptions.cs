@@ -4,7 +4,7 @@ using Ember.Interop;
 
 namespace Ember
 {
-    /// <summary>How to generate. What is null stays as the library has it.</summary>
+    /// <summary>How to generate. A property that is null keeps the library's default.</summary>
     public sealed class GenerateOptions
     {
         /// <summary>The most tokens to generate; by default 128.</summary>

@@ -5,7 +5,7 @@ using Ember.Interop;
 
 namespace Ember
 {
-    /// <summary>How a model is loaded. What is null stays as the library has it.</summary>
+    /// <summary>How a model is loaded. A property that is null keeps the library's default.</summary>
     public sealed class ModelOptions
     {
         /// <summary>Whether files are mapped, as by default, or read into memory.</summary>
@@ -31,7 +31,9 @@ namespace Ember
         /// </summary>
         public IDictionary<string, object> Metadata { get; } = new Dictionary<string, object>();
 
-        /// <summary>Gets how far the loading is, from 0 to 1, on the thread that loads. What it throws ends the loading and is thrown.</summary>
+        /// <summary>
+        /// Gets how far the loading is, from 0 to 1, on the thread that loads. An exception from it ends the loading and is rethrown.
+        /// </summary>
         public Action<float> Progress { get; set; }
 
         /// <summary>The ember_model_options.</summary>

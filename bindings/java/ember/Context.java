@@ -218,8 +218,8 @@ public final class Context implements AutoCloseable {
     }
 
     /**
-     * Makes a sequence as much of the beginning of these tokens as the context has, in this sequence or (ContextOptions.keepPrefixes) in pages
-     * that were kept, but no more than `most`; gives their number. Run the rest then, one token at least.
+     * Makes a sequence as much of the beginning of these tokens as the context has, but no more than `most`, and returns their number. The sequence
+     * may have them already; with ContextOptions.keepPrefixes, pages that were kept may have them too. Run the rest then, one token at least.
      */
     public int reusePrefix(int sequence, int[] tokens, int most) {
         return (int) Native.whole("ember_context_sequence_reuse", handle, Native.unsigned("sequence", sequence), tokens,

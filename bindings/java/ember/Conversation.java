@@ -11,8 +11,8 @@ import java.util.stream.Stream;
 import java.util.stream.StreamSupport;
 
 /**
- * A conversation with a model in a context, which `Context.conversation` makes. A reply runs only what the context does not hold. What a
- * user types can never spell a control token. One thread at a time.
+ * A conversation with a model in a context, which `Context.conversation` makes. A reply runs only what the context does not hold. Text from a user
+ * can never spell a control token. One thread at a time.
  */
 public final class Conversation implements AutoCloseable {
     /** What happens where a conversation becomes too long: whole turns are dropped, but the first; the first may go too; it is refused. */
@@ -75,8 +75,8 @@ public final class Conversation implements AutoCloseable {
     }
 
     /**
-     * The same conversation in another sequence of the context, which gets what this one's holds: both go on by themselves. What onFull was given
-     * is not copied.
+     * The same conversation in another sequence of the context, which gets what this one's holds: both go on by themselves. The copy does not have
+     * the function of onFull.
      */
     public Conversation fork(int sequence) {
         return new Conversation(this, sequence);

@@ -15,9 +15,9 @@ import java.util.function.Function;
 import java.util.stream.Stream;
 
 /**
- * The functions of ember.h, through Java's foreign functions. They are called by name. An argument is a number, a boolean, a pointer, null, a
- * Handle, which is not freed meanwhile, or what C gets as a pointer and a length: a String, a byte[], an int[], or a float[]; a List of
- * Strings is pointers, lengths and their number.
+ * The functions of ember.h, through Java's foreign functions. They are called by name. An argument is a number, a boolean, a pointer, null, or a
+ * Handle, which is not freed meanwhile. C gets a String, a byte[], an int[] or a float[] as a pointer and a length, and a List of Strings as
+ * pointers, lengths and their number.
  */
 final class Native {
     private Native() {}

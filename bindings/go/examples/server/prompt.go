@@ -90,7 +90,7 @@ func (m *served) chatPrompt(r *chatRequest) (*chatPrompt, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What a user says can spell no control token here.
+	// A user's text can spell no control token here.
 	tokens, err := m.model.TokenizeChat(messages, options...)
 	if err != nil {
 		return nil, err

@@ -144,9 +144,9 @@ class Handle(Single):
     """An object of the C library. `with handle as pointer` is a use of it: closing it meanwhile, on whatever thread, makes
     further uses an error and frees the object when the last use ends.
 
-    There is no lock, which a signal's handler, or what the collector frees, would wait for without end on the thread that
-    has it: each step is one of a list's operations, which are whole on any thread. Whatever comes between two of them, the
-    object is freed once, and while nobody uses it."""
+    There is no lock: a signal's handler, or an object that the collector frees, would wait for it without end on the thread that
+    has it. Each step is one of a list's operations, which are whole on any thread. Whatever comes between two of them, the object
+    is freed once, and while nobody uses it."""
 
     __slots__ = ("_free", "_noun", "_open", "_owned", "_pointer", "_uses", "__weakref__")
 

@@ -44,8 +44,9 @@ def _options(options: ConstraintOptions) -> Handle:
 
 
 class Constraint(Single):
-    """What a text has to follow, compiled for the tokens of a model: the option `constraint` of a generation, and a stage of a Sampler.
-    It is made once and used by many generations of the model, on any number of threads. What cannot be held to is an error by name."""
+    """What a text has to follow, compiled for the tokens of a model: the option `constraint` of a generation, and a stage of a
+    Sampler. It is made once and used by many generations of the model, on any number of threads. Ember refuses what it cannot
+    enforce: an error names it."""
 
     _handle: Handle
 

@@ -306,9 +306,9 @@ class Context(Sequences):
         dimensions: int = 0,
         prompt: str = "",
     ) -> Embeddings:
-        """A vector for each text (a string, or token ids to which nothing is added); with Pooling.NONE for each token of
-        each text. `normalize` None scales vectors to length 1 where the model does, but not with Pooling.NONE. Of each vector the
-        first `dimensions` numbers are kept; 0: all. `prompt` is the name of a prompt of the model's that each string stands after,
+        """A vector for each text (a string, or token ids to which nothing is added); with Pooling.NONE for each token of each
+        text. `normalize` None scales vectors to length 1 where the model does, but not with Pooling.NONE. Of each vector the
+        first `dimensions` numbers are kept; 0: all. `prompt` is the name of the model's prompt that is put before each string,
         such as "query"; empty: its default."""
         wanted = elements("texts", "a list of texts or of lists of token ids", texts)
         options = Handle("options object", lib.ember_embed_options_free, lib.ember_embed_options_new)

@@ -229,7 +229,7 @@ class _Request(Single):
         self._engine = engine  # lives as long as its requests
         self._handle = handle
         self._inbox = inbox
-        # Of who takes an event. Who finds it locked does not wait: it may be this thread that has it.
+        # Of who takes an event. A caller that finds it locked does not wait: it may be this thread that has it.
         self._lock = threading.Lock()
         self.finish_reason: FinishReason | None = None
 

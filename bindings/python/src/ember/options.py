@@ -37,8 +37,8 @@ class LoadOptions(TypedDict, total=False):
     isa: str | None  # the highest instruction-set level to use
     lock: bool | None  # keeps the weights in memory, as far as `ulimit -l` allows
     check_tensors: bool | None  # looks at every number; one that is not finite is a FormatError
-    # Called with how far the loading is, from 0 to 1. What it raises ends the loading and comes out of it. The main thread lends
-    # the work to another one, which this then runs on.
+    # Called with how far the loading is, from 0 to 1. An exception from it ends the loading, which raises it. The main thread
+    # lends the work to another one, which this then runs on.
     progress: Callable[[float], object] | None
     meta: Mapping[str, bool | int | float | str] | None  # keys as if the file had them
     memory_limit: int | None  # most bytes of the large buffers of the model and its contexts; 0: no limit

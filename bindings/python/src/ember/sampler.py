@@ -142,8 +142,8 @@ class Sampler(Single):
     def stage(self, function: Stage) -> Sampler:
         """A stage of your own: `function(tokens, logits)` is called with what the stages before have left, and may change the
         logits; minus infinity rules a token out. Both are memory views, without a copy, of uint32 in ascending order and of
-        float32, and numpy.asarray makes arrays over the same memory of them. They are valid during the call only: keeping one
-        is a ValueError. What the function raises comes out of the call that samples; a generation then has ended.
+        float32, and numpy.asarray makes arrays over the same memory of them. They are valid during the call only: keeping one is
+        a ValueError. The call that samples raises the function's exceptions; a generation then has ended.
         """
         callback = candidates_callback(function)
         self._callbacks.append(callback)
@@ -178,7 +178,7 @@ class Sampler(Single):
         return self._add(lib.ember_sampler_add_adaptive_p, real("target", target), real("decay", decay))
 
     def infill(self, model: Model) -> Sampler:
-        """For filling a gap in a text: after top_k and top_p, it rather ends the text than go on with something unlikely."""
+        """For filling a gap in a text: after top_k and top_p, it ends the text rather than go on with something unlikely."""
         with instance("model", model, Model)._handle as pointer:
             return self._add(lib.ember_sampler_add_infill, pointer)
 

@@ -1,8 +1,8 @@
 import CEmber
 
 /// What a text has to follow, compiled for the tokens of a model: for ``GenerateOptions/constraint`` and
-/// ``Sampler/Stage/constraint(_:)``. It is made once and used by many generations of the model, on any number of threads.
-/// What cannot be held to is an ``EmberError`` by name.
+/// ``Sampler/Stage/constraint(_:)``. It is made once and used by many generations of the model, on any number of
+/// threads. Ember refuses what it cannot enforce: an ``EmberError`` names it.
 public final class Constraint: Sendable {
     nonisolated(unsafe) let handle: OpaquePointer
 

@@ -2,9 +2,9 @@ import CEmber
 
 /// Token sequences being processed over a model: KV cache, scratch memory, threads.
 ///
-/// One thread at a time uses a context, and the compiler sees to that: a context is not `Sendable`, so it stays with the
-/// task or thread that has it, or goes to another one for good. Its calls block. What tasks share, and what must not
-/// block, is an ``AsyncContext``.
+/// One thread at a time uses a context, and the compiler sees to that. A context is not `Sendable`, so it stays with
+/// the task or thread that has it, or goes to another one for good. Its calls block. Where tasks share a context, or
+/// must not block, use an ``AsyncContext``.
 public final class Context {
     package let handle: OpaquePointer
     /// Set while somebody looks at logits, which other calls would change.

@@ -52,8 +52,9 @@ public struct ContextOptions: Hashable, Sendable {
     /// Whether sequences keep all their positions in layers with a window. By default they give back what
     /// no token to come sees, and cannot be cut where it would be seen again.
     public var keepAllPositions = false
-    /// How many snapshots of recurrent states a context can hold, in models with recurrent layers (LFM2): a sequence that is
-    /// shortened goes on from the nearest one, and what lies between is run once more. 0: 8 for each sequence, 64 at most.
+    /// How many snapshots of recurrent states a context can hold, in models with recurrent layers (LFM2). A sequence
+    /// that is shortened goes on from the nearest one, and what lies between is run once more. 0: 8 for each sequence,
+    /// 64 at most.
     public var snapshots = 0
     /// Tokens between two snapshots within a prompt; 0: 256.
     public var snapshotDistance = 0

@@ -5,8 +5,8 @@ import CEmber
 ///     let conversation = try Conversation(context, system: "Be brief.")
 ///     try conversation.send("Hello!").forEach { print($0.text, terminator: "") }
 ///
-/// A reply runs only what the sequence does not hold; use the sequence for nothing else. What a user types can never spell a
-/// control token. One thread at a time uses a conversation.
+/// A reply runs only what the sequence does not hold; use the sequence for nothing else. Text from a user can never
+/// spell a control token. One thread at a time uses a conversation.
 public final class Conversation {
     /// What happens where a conversation becomes longer than its sequence.
     public enum WhenFull: Int32, Hashable, Sendable {
@@ -65,8 +65,8 @@ public final class Conversation {
         }
     }
 
-    /// What ``save()`` gave goes on, with options of its own. Where the sequence does not hold what it held, the next reply runs
-    /// it again.
+    /// Continues what ``save()`` gave, with options of its own. Where the sequence does not hold what it held, the next
+    /// reply runs it again.
     public convenience init(
         _ context: Context, saved: [UInt8], chat: ChatOptions = ChatOptions(),
         options: GenerateOptions = GenerateOptions(), sampler: Sampler? = nil, cancelToken: CancelToken? = nil
@@ -171,8 +171,8 @@ public final class Conversation {
         }
     }
 
-    /// What happens where the conversation becomes longer than its sequence, and how many tokens must be free for a reply; 0: as
-    /// many as it may have, and a quarter of the sequence at most.
+    /// What happens where the conversation becomes longer than its sequence, and how many tokens must be free for a
+    /// reply. 0: as many as the reply may have, and a quarter of the sequence at most.
     public func setWhenFull(_ whenFull: WhenFull, reserve: Int = 0) throws {
         let reserve = try number("the number of tokens to reserve", reserve)
         try check { ember_conversation_set_when_full(handle, whenFull.rawValue, reserve, $0) }

@@ -22,7 +22,7 @@ public struct Event: Hashable, Sendable {
 
     /// What the event is.
     public let kind: Kind
-    /// New text, of whole code points, perhaps none. What may be the beginning of a stop text comes with a later event. The
+    /// New text, of whole code points, perhaps none. Text that may begin a stop text comes with a later event. The
     /// texts of all events in a row are the whole text.
     public let text: String
     /// The token of a `token` event.

@@ -17,8 +17,8 @@ public struct GenerateOptions: Hashable, Sendable {
     public var stop: [String] = []
     /// Whether the stop text that ended a generation is the end of its text.
     public var includeStop = false
-    /// Whether the prompt is the whole of what the sequence shall hold. What it begins with already is kept, and only what is
-    /// new is run: give all of a conversation each time and pay for what was added.
+    /// Whether the prompt is the whole of what the sequence shall hold. Ember keeps the beginning that it has already,
+    /// and runs only the rest: give all of a conversation each time and pay for what was added.
     public var reusePrefix = false
     /// Whether the first event is the prompt's text.
     public var echo = false

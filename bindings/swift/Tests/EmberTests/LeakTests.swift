@@ -50,7 +50,7 @@ import Testing
             return try #require(Int(statm.split(separator: " ")[1])) * sysconf(Int32(_SC_PAGESIZE))
         }
 
-        /// What the library allocates for a call is freed with it: rounds of everything take no more memory.
+        /// The library frees with a call what it allocated for it: rounds of everything take no more memory.
         @Test func memoryDoesNotGrow() async throws {
             func round() async throws {
                 let context = try newContext(ContextOptions(size: 64, threads: 2), cancelToken: CancelToken())
