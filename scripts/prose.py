@@ -51,7 +51,7 @@ RUST_NOT_YET = [
 
 # What is checked for words and sentences. What tests write is among them; what keeps earlier results is not.
 PAGES = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "bench/README.md", "docs/**/*.md",
-         "bindings/**/README.md", "packaging/**/*.md"]
+         "bindings/**/README.md", "packaging/**/*.md", "tests/**/*.md", "examples/**/*.md"]
 NOT_PROSE = {"docs/history.md", "bench/history.md", "docs/SUMMARY.md"}
 SKIPPED = {"target", "build", "node_modules", "found", ".git", ".build"}
 
