@@ -201,7 +201,7 @@ test-capi: lib examples build/bin/cancel build/bin/engine build/bin/perplexity b
 	$(MAKE) run N=8
 	$(MAKE) run MODEL=smollm2 PROMPT="The capital of France is" N=1 | grep -x "The capital of France is Paris"
 	build/bin/cancel -m examples/models/ember-tales.gguf -n 3 | grep -E "^decode 64 +[0-9.]+ \|"
-	build/bin/engine -m examples/models/ember-tales.gguf -n 4 -p 64 -r 1 | grep -E "^ +8 at once +[0-9.]+ tokens/s"
+	build/bin/engine -m examples/models/ember-tales.gguf -n 4 -p 64 -r 1 | grep -E "^ +8 parallel +[0-9.]+ tokens/s"
 	build/bin/perplexity -m examples/models/ember-tales.gguf -f README.md -c 64 -n 1 | grep -cE "of f32's" | grep -x 6
 	build/bin/sampling -m examples/models/ember-tales.gguf -r 1 | grep -cE " [0-9.]+ us$$" | grep -x 6
 	build/bin/soak examples/models/ember-tales.gguf 1 >build/soak.log || { cat build/soak.log; exit 1; }

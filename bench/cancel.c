@@ -1,4 +1,4 @@
-/* How long calls go on after they were cancelled: another thread turns a cancel token at a random moment of a call, and the
+/* How long calls go on after they were cancelled: another thread cancels a token at a random moment of a call, and the
  * time until the call has returned is measured, many times over. */
 #define _XOPEN_SOURCE 700
 
@@ -69,7 +69,7 @@ static void print_help(const char *program)
            "  --n-batch N    rows run through the model at a time (default: 256)\n"
            "  -h, --help     this text\n"
            "\n"
-           "A line for each kind of call: how long it takes when nobody cancels it (median of %d), how long the part takes\n"
+           "A line for each kind of call: how long it takes when nobody cancels it (median of %d), how long the step takes\n"
            "after which it looks at the token (one layer of one batch, half a megabyte of the file), and the time from\n"
            "cancelling to the return: the median, what 99 %% stay below, and the longest. Then the same in time of the\n"
            "processor that the calling thread used, which other programs do not lengthen. Calls that were over before they\n"
@@ -176,7 +176,7 @@ static int embed(struct bench *b, uint32_t n_tokens)
 }
 
 /* How often a call looks at the token: before each layer of each batch, or at each half megabyte of the file. */
-static double parts(const struct bench *b, const struct call *call)
+static double steps(const struct bench *b, const struct call *call)
 {
     if (call->make == load)
         return (double)b->info.file_size / LOADED_AT_A_TIME;
@@ -257,11 +257,11 @@ static struct moment whole(struct bench *b, const struct call *call)
     return (struct moment){wall[N_WHOLE / 2], cpu[N_WHOLE / 2]};
 }
 
-/* One half of a line of the table, in microseconds: what one part takes, and the times, sorted. */
-static void print_times(double part_ns, uint64_t *times, uint32_t n)
+/* One half of a line of the table, in microseconds: what one step takes, and the times, sorted. */
+static void print_times(double step_ns, uint64_t *times, uint32_t n)
 {
     qsort(times, n, sizeof *times, by_size);
-    printf(" | %8.0f %8.0f %8.0f %8.0f", part_ns / 1e3, quantile(times, n, 0.5), quantile(times, n, 0.99),
+    printf(" | %8.0f %8.0f %8.0f %8.0f", step_ns / 1e3, quantile(times, n, 0.5), quantile(times, n, 0.99),
            quantile(times, n, 1));
 }
 
@@ -298,8 +298,8 @@ static void measure(struct bench *b, const struct call *call)
         cpu[done++] = end.cpu - c.at.cpu;
     }
     printf("%-13s %8.1f", call->name, (double)whole_time.wall / 1e6);
-    print_times((double)whole_time.wall / parts(b, call), wall, n);
-    print_times((double)whole_time.cpu / parts(b, call), cpu, n);
+    print_times((double)whole_time.wall / steps(b, call), wall, n);
+    print_times((double)whole_time.cpu / steps(b, call), cpu, n);
     printf(" | %8u\n", (unsigned)too_late);
     fflush(stdout);
     free(wall);
@@ -345,8 +345,8 @@ int main(int argc, char **argv)
     set_up(&b);
     printf("%s, %u layers, %s, %u cancelled calls of each kind; times in microseconds\n\n", b.settings.model,
            (unsigned)b.info.n_layer, ember_model_isa(b.model), (unsigned)b.settings.n_cancels);
-    printf("%-13s %8s | %8s %8s %8s %8s | %8s %8s %8s %8s | %8s\n", "call", "whole ms", "a part", "median", "99 %", "longest",
-           "cpu part", "median", "99 %", "longest", "too late");
+    printf("%-13s %8s | %8s %8s %8s %8s | %8s %8s %8s %8s | %8s\n", "call", "whole ms", "a step", "median", "99 %", "longest",
+           "cpu step", "median", "99 %", "longest", "too late");
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
         if (calls[i].n_tokens > b.n_ctx)
             printf("%-13s the model was trained on %u tokens\n", calls[i].name, (unsigned)b.n_ctx);

@@ -1,5 +1,5 @@
-/* What guessing tokens is worth: the same texts generated plainly, with lookups, and with a draft model, in turns; how many
- * guesses come true, and how the times compare. */
+/* What draft tokens are worth: the same texts generated plainly, with lookups, and with a draft model, in turns; how many
+ * drafts are accepted, and how the times compare. */
 #define _XOPEN_SOURCE 700
 
 #include <time.h>
@@ -43,19 +43,19 @@ struct sums {
 
 static void print_help(const char *program)
 {
-    printf("Measures what guessing tokens is worth.\n"
+    printf("Measures what draft tokens are worth.\n"
            "\n"
            "Usage: %s -m MODEL [options]\n"
            "\n"
            "  -m MODEL    GGUF file\n"
            "  --draft M   GGUF file of a smaller model with the same vocabulary\n"
-           "  --n-draft N most tokens that are guessed at a time (default: 8)\n"
+           "  --n-draft N most draft tokens of a step (default: 8)\n"
            "  -n N        tokens of each text (default: 200)\n"
            "  -t THREADS  threads; 0: one for each core (default: 0)\n"
            "  -h, --help  this text\n"
            "\n"
-           "A line for each kind of text and each way: tokens in a second, guesses, those of them that came true, tokens for each\n"
-           "pass of the model, and the time of plain generation over this one's, by the clock and by the processor. All ways\n"
+           "A line for each kind of text and each way: tokens per second, draft tokens, how many of them were accepted, tokens for\n"
+           "each pass of the model, and the time of plain generation over this one's, by the clock and by the processor. All ways\n"
            "take turns, and the shortest of %d times counts.\n",
            program, N_REPEATS);
 }
@@ -203,7 +203,7 @@ int main(int argc, char **argv)
     b.context = open_context(&b, b.settings.model);
     if (b.settings.draft != NULL)
         b.draft = open_context(&b, b.settings.draft);
-    printf("text     way     tokens/s  guessed   true  tokens/pass  faster, clock  faster, cpu\n");
+    printf("text     way     tokens/s  drafted accepted  tokens/pass  faster, clock  faster, cpu\n");
     for (int i = 0; i < N_TEXTS;) {
         const char *kind = TEXTS[i].kind;
         struct sums totals[N_WAYS] = {{.wall = 0}};
@@ -211,7 +211,7 @@ int main(int argc, char **argv)
             measure(&b, &TEXTS[i], totals);
         for (int way = 0; way < N_WAYS && totals[way].n_generated > 0; way++) {
             const struct sums *t = &totals[way];
-            printf("%-8s %-7s %8.1f %8llu %6llu %12.2f %14.2f %12.2f\n", kind, WAYS[way],
+            printf("%-8s %-7s %8.1f %8llu %8llu %12.2f %14.2f %12.2f\n", kind, WAYS[way],
                    (double)t->n_generated / t->wall, (unsigned long long)t->n_drafted,
                    (unsigned long long)t->n_accepted,
                    (double)t->n_generated / (double)(t->n_generated - t->n_accepted), totals[PLAIN].wall / t->wall,

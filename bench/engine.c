@@ -1,4 +1,4 @@
-/* What running requests together is worth: tokens per second of 1, 2, 4… requests at once, and the time to the first token of a
+/* What running requests together is worth: tokens per second of 1, 2, 4… parallel requests, and the time to the first token of a
  * prompt whose beginning another request has had before. */
 #define _XOPEN_SOURCE 700
 
@@ -29,10 +29,10 @@ static void print_help(const char *program)
            "\n"
            "  -m MODEL       GGUF file\n"
            "  -t THREADS     threads; 0: one for each core (default: 0)\n"
-           "  -b N           most requests at once (default: 8)\n"
+           "  -b N           most requests in parallel (default: 8)\n"
            "  -n N           tokens of each request (default: 64)\n"
            "  -p N           tokens of the prefix that prompts share (default: 1000)\n"
-           "  -r N           repetitions, in turns; medians are told (default: 5)\n"
+           "  -r N           repetitions, in turns; medians are printed (default: 5)\n"
            "  --sampled      tokens are drawn (top-k 40, top-p 0.95, temperature 0.8), not the likeliest taken\n"
            "  -h, --help     this text\n",
            program);
@@ -52,7 +52,7 @@ static void must(struct bench *b, ember_status status)
         exit(refused(b->program, b->err));
 }
 
-/* Writes `n` tokens by chance (SplitMix64: any will do). */
+/* Writes `n` random tokens (SplitMix64: any will do). */
 static void fill_random(struct bench *b, uint32_t *ids, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -161,7 +161,7 @@ static void measure_together(struct bench *b)
     const double one = median(speed[0], b->n_repeats);
     for (uint32_t k = 0; k < n_sizes; k++) {
         const double all = median(speed[k], b->n_repeats);
-        printf("%4u at once   %8.1f tokens/s   %5.2f of one\n", 1u << k, all, all / one);
+        printf("%4u parallel  %8.1f tokens/s   %5.2f of one\n", 1u << k, all, all / one);
     }
 }
 

@@ -170,7 +170,7 @@ class Run:
         }), flush=True)
 
     def measure(self, what: str, work, n: int, depth: int):
-        """One measurement: `work` on `n` tokens behind `depth` others."""
+        """One measurement: `work` on `n` tokens after `depth` others."""
         batch = self.n_seq if what == "decode" else 1
         seconds = []
         for i in range(self.args.r):

@@ -5,7 +5,7 @@
     make bench PYTHON=venv/bin/python                       with the llama_cpp package of that Python
 
 Both engines stay loaded and take turns, repetition by repetition (A B A B), so that what the machine does meanwhile
-hits both. What each column means is told in bench/README.md.
+hits both. bench/README.md says what each column means.
 """
 
 import argparse
@@ -84,7 +84,7 @@ def model_file(name: str) -> str:
 
 
 class Engine:
-    """A program that measures, one repetition whenever it is told to."""
+    """A program that measures, one repetition whenever it is asked."""
 
     def __init__(self, name: str, command: list[str]):
         self.name = name

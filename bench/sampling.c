@@ -1,4 +1,4 @@
-/* What choosing a token takes: chains of stages on the logits that a model gives behind each token of a text. */
+/* What choosing a token takes: chains of stages on the logits that a model gives after each token of a text. */
 #define _XOPEN_SOURCE 700
 
 #include <time.h>
@@ -155,7 +155,7 @@ int main(int argc, char **argv)
     if (b.model_path == NULL || b.n_repeats == 0)
         usage_error(argv[0], "the option -m MODEL is needed, and -r must be at least 1");
     run_model(&b);
-    printf("%zu tokens in the vocabulary, behind %zu of a text\n", b.n_vocab, b.n_tokens);
+    printf("%zu tokens in the vocabulary, after %zu of a text\n", b.n_vocab, b.n_tokens);
     for (size_t i = 0; i < N_CHAINS; i++)
         printf("%-50s %8.1f us\n", CHAINS[i].name, measure(&b, &CHAINS[i]));
     free(b.logits);

@@ -2,7 +2,7 @@
 """Prints what a golden file has as lines of fields between tabs, for the tests of languages that read no JSON by themselves.
 
     lines.py dense   text, normalize, dimensions, numbers
-    lines.py rank    model, labels, query, text, scores, score behind the query
+    lines.py rank    model, labels, query, text, scores, score after the query
 
 and of the results that all bindings share:
 

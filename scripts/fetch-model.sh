@@ -237,7 +237,7 @@ has_sums() {
     [ -d "$folder" ] && [ "$(cd "$folder" && cat "$@" 2>/dev/null | sha256)" = "$sum" ]
 }
 
-# As keep, for a folder $1 of which the files named behind it are checked.
+# As keep, for a folder $1 of which the files named after it are checked.
 keep_folder() {
     has_sums "$@" || die "$name has an unexpected checksum in $1; expected $sum"
     rm -rf "$file"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks the prose of this repository: links, lengths, long sentences and words that have a plainer name, these in the comments of
-Rust files too.
+source files too.
 
     scripts/prose.py [--count]
 
@@ -31,8 +31,8 @@ BANNED = [
     (r"\b(before|since|until) (?=[0-9a-f]*\d)[0-9a-f]{7,8}\b", "what is; history goes into commits"),
 ]
 
-# The same in the comments of Rust files, where quads and strips are parts of packed weights.
-BANNED_IN_RUST = [pair for pair in BANNED if "quads" not in pair[0]] + [
+# The same in the comments of source files, where quads and strips are parts of packed weights.
+BANNED_IN_COMMENTS = [pair for pair in BANNED if "quads" not in pair[0]] + [
     (r"\brooms?\b", "capacity, space, free pages, a buffer"),
     (r"\bbehind\b", "after, at depth N"),
     (r"\btold\b", "reported, given"),
@@ -40,7 +40,9 @@ BANNED_IN_RUST = [pair for pair in BANNED if "quads" not in pair[0]] + [
 ]
 
 # Page, a part of the text, and why it may stay.
-EXCEPTIONS = []
+EXCEPTIONS = [
+    ("examples/models/prepare_data.py", "drawing-room novels", "a kind of novels"),
+]
 
 # Rust files whose comments are still to be rewritten: the beginnings of their paths.
 RUST_NOT_YET = [
@@ -49,9 +51,17 @@ RUST_NOT_YET = [
 
 # What is checked for words and sentences. What tests write is among them; what keeps earlier results is not.
 PAGES = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "bench/README.md", "docs/**/*.md",
-         "bindings/**/README.md", "packaging/**/*.md"]
+         "bindings/**/README.md", "packaging/**/*.md", "tests/**/*.md", "examples/**/*.md"]
 NOT_PROSE = {"docs/history.md", "bench/history.md", "docs/SUMMARY.md"}
 SKIPPED = {"target", "build", "node_modules", "found", ".git", ".build"}
+
+# How other languages than Rust write comments, whose text is a group. Strings have none: they may have what looks like a comment.
+STRING = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
+SLASHES = re.compile(rf"//+([^\n]*)|/\*+(.*?)\*/|{STRING}|`[^`]*`", re.DOTALL)
+PYTHON = re.compile(rf'#([^\n]*)|^[ \t]*"""(.*?)"""|""".*?"""|{STRING}', re.DOTALL | re.MULTILINE)
+SHELL = re.compile(r"(?:^|(?<=\s))#([^\n]*)", re.MULTILINE)
+COMMENTS = {".py": PYTHON, ".sh": SHELL} | dict.fromkeys(
+    [".c", ".h", ".cpp", ".hpp", ".go", ".swift", ".java", ".mjs", ".ts", ".cs"], SLASHES)
 
 
 def pages():
@@ -173,12 +183,36 @@ def rust_comments(lines):
             yield number, aside[1]
 
 
-def rust_files():
-    for folder in ["src", "tests", "examples", "fuzz", "header", "cli"]:
-        for path in sorted((ROOT / folder).rglob("*.rs")):
+def other_comments(pattern, text):
+    """(line, text) of each comment and doc string that a pattern of COMMENTS finds: those on lines that follow each other are one."""
+    last, start, joined, at, number = -1, 0, "", 0, 1
+    for found in pattern.finditer(text):
+        comment = next((group for group in found.groups() if group), "")
+        if not comment:
+            continue
+        number, at = number + text.count("\n", at, found.start()), found.start()
+        if number > last + 1:
+            if joined:
+                yield start, joined
+            start, joined = number, ""
+        joined += " " + re.sub(r"\s+\*?\s*", " ", comment)
+        last = number + comment.count("\n")
+    if joined:
+        yield start, joined
+
+
+def sources():
+    """(name, its text) of each file in a language that COMMENTS has, or in Rust."""
+    for folder in ["src", "header", "tests", "examples", "fuzz", "cli", "bench", "bindings", "packaging", "scripts"]:
+        for path in sorted((ROOT / folder).rglob("*.*")):
             name = path.relative_to(ROOT)
-            if not SKIPPED & set(name.parts):
-                yield str(name), path.read_text(encoding="utf-8").split("\n")
+            if (path.suffix == ".rs" or path.suffix in COMMENTS) and not SKIPPED & set(name.parts) and name.parts[1] != "golden":
+                yield str(name), path.read_text(encoding="utf-8")
+
+
+def comments_of(name, text):
+    suffix = pathlib.PurePath(name).suffix
+    return rust_comments(text.split("\n")) if suffix == ".rs" else other_comments(COMMENTS[suffix], text)
 
 
 def main():
@@ -203,8 +237,9 @@ def main():
     for name, lines in sorted(bodies.items()):
         counts = []
         for number, text in paragraphs(lines):
+            plain = re.sub(r"`[^`]*`", "CODE", text)
             for pattern, instead in BANNED:
-                for word in re.finditer(pattern, re.sub(r"`[^`]*`", "CODE", text), re.IGNORECASE):
+                for word in re.finditer(pattern, plain, re.IGNORECASE):
                     complain(name, number, f'"{word[0]}": better {instead}', text)
             for sentence in sentences(text):
                 n = len(sentence.split())
@@ -213,12 +248,10 @@ def main():
                     complain(name, number, f"a sentence of {n} words: {sentence.strip()[:60]}…", text)
         if "--count" in sys.argv and counts:
             print(f"{name}: {len(counts)} sentences, the longest has {max(counts)} words")
-    not_yet, any_banned = set(), re.compile("|".join(pattern for pattern, _ in BANNED_IN_RUST), re.IGNORECASE)
-    for name, lines in rust_files():
-        if not any_banned.search("\n".join(lines)):
-            continue
-        for number, text in rust_comments(lines):
-            for pattern, instead in BANNED_IN_RUST:
+    not_yet, any_banned = set(), re.compile("|".join(pattern for pattern, _ in BANNED_IN_COMMENTS), re.IGNORECASE)
+    for name, source in sources():
+        for number, text in comments_of(name, source):
+            for pattern, instead in BANNED_IN_COMMENTS if any_banned.search(text) else []:
                 for word in re.finditer(pattern, re.sub(r"`[^`]*`", "CODE", text), re.IGNORECASE):
                     skipped = [path for path in RUST_NOT_YET if name.startswith(path)]
                     not_yet.update(skipped)

@@ -56,7 +56,7 @@ def changelog(mine):
             yield f"CHANGELOG.md has {lines} lines on {name}, of {MOST_LINES} at most"
         released = re.fullmatch(r" - \d{4}-\d\d-\d\d", rest)
         if not released and rest != " - not released":
-            yield f'CHANGELOG.md: behind [{name}] stands "{rest.strip()}", not "- YEAR-MONTH-DAY" or "- not released"'
+            yield f'CHANGELOG.md: after [{name}] stands "{rest.strip()}", not "- YEAR-MONTH-DAY" or "- not released"'
         if (name != mine or released) and not (ROOT / f"tests/golden/ember-v{name}.h").is_file():
             yield f"there is no tests/golden/ember-v{name}.h; please copy include/ember.h of that release"
 

@@ -28,7 +28,7 @@ struct conversation {
 static struct conversation conversations[N_CONVERSATIONS];
 static ember_model *model;
 static ember_engine *shared; /* with a thread of its own */
-static ember_cancel_token *whim; /* turned by chance */
+static ember_cancel_token *whim; /* cancelled at random */
 static uint64_t page_bytes; /* of a page of the KV cache */
 static atomic_bool done;
 static atomic_ulong n_whole, n_cancelled, n_restored, n_copied, n_full, n_engines, n_tokens, n_wrong;
@@ -53,7 +53,7 @@ static void must_be(ember_status status, ember_error *err, int line)
         must_be((call), E, __LINE__);                                                                                  \
     } while (0)
 
-/* Numbers by chance (SplitMix64). */
+/* Random numbers (SplitMix64). */
 static uint32_t below(uint64_t *random, uint32_t n)
 {
     uint64_t x = *random += 0x9e3779b97f4a7c15u;
@@ -121,7 +121,7 @@ static uint32_t compare(int i, const ember_event *event, uint32_t at)
 }
 
 /* There are no pages left. */
-static void make_room(ember_context *context)
+static void free_space(ember_context *context)
 {
     atomic_fetch_add(&n_full, 1);
     for (uint32_t seq = 0; seq < N_SEQ; seq++)
@@ -144,7 +144,7 @@ static bool run_part(ember_context *context, uint32_t seq, ember_sampler *sample
             at = compare(i, &event, at);
     }
     if (status == EMBER_E_CONTEXT_FULL)
-        make_room(context);
+        free_space(context);
     else
         MUST(status);
     const bool ended = status == EMBER_OK && event.finish_reason == EMBER_FINISH_MAX_TOKENS;
@@ -157,7 +157,7 @@ static bool run_part(ember_context *context, uint32_t seq, ember_sampler *sample
     return ended;
 }
 
-/* Makes a sequence that of another context, by its state. Returns whether there was room for it. */
+/* Makes a sequence that of another context, by its state. Returns whether it fitted. */
 static bool move_by_state(ember_context *from, uint32_t seq, ember_context *to, uint32_t other, uint64_t *random)
 {
     ember_status status = EMBER_OK;
@@ -183,7 +183,7 @@ static bool move_by_state(ember_context *from, uint32_t seq, ember_context *to, 
         unlink(path);
     }
     if (status == EMBER_E_CONTEXT_FULL) {
-        make_room(to);
+        free_space(to);
         return false;
     }
     MUST(status);
@@ -424,17 +424,17 @@ int main(int argc, char **argv)
             return 1;
     }
     const time_t begin = time(NULL);
-    time_t told = begin;
+    time_t last_report = begin;
     while (time(NULL) - begin < minutes * 60) {
         nap(&random);
         if (below(&random, 20) == 0)
             ember_cancel_token_cancel(whim);
         const time_t now = time(NULL);
-        if (now - told < minutes || n_samples == MOST_SAMPLES) /* sixty samples in all */
+        if (now - last_report < minutes || n_samples == MOST_SAMPLES) /* sixty samples in all */
             continue;
-        told = now;
+        last_report = now;
         samples[n_samples++] = resident();
-        printf("%5ld s   %ld KiB   %lu tokens, %lu whole, %lu cancelled, %lu restored, %lu copied, %lu without room, "
+        printf("%5ld s   %ld KiB   %lu tokens, %lu whole, %lu cancelled, %lu restored, %lu copied, %lu that did not fit, "
                "%lu engines, %lu wrong\n", (long)(now - begin), samples[n_samples - 1], atomic_load(&n_tokens),
                atomic_load(&n_whole), atomic_load(&n_cancelled), atomic_load(&n_restored), atomic_load(&n_copied),
                atomic_load(&n_full), atomic_load(&n_engines), atomic_load(&n_wrong));

@@ -7,7 +7,7 @@
 //   memory (Event, ChatEvent, Context::logits) say how long they live.
 // - Threads: a Model, a Tokenizer and a Constraint may be used by any number at once, the others by one at a time; a second one gets EMBER_E_BUSY.
 // - Engine may be used by any number of threads at once.
-// - A context that guesses tokens (GenerateOptions::draft) is at work during the calls that it guesses for.
+// - A context that makes draft tokens (GenerateOptions::draft) is in use during the calls that it makes them for.
 // - Generation is pulled, event by event. What a function throws that C calls (a stage of a sampler, the progress of a load)
 //   is kept, and thrown by the call that led to it; set_log's has its exceptions swallowed.
 #ifndef EMBER_HPP
@@ -31,7 +31,7 @@
 
 namespace ember {
 
-// Sends log lines to Function, a void(ember_log_level, std::string_view). What it throws is dropped.
+// Sends log lines to Function, a void(ember_log_level, std::string_view). Its exceptions are dropped.
 template <auto Function> void set_log(ember_log_level max_level) {
     ember_log_callback callback = [](std::int32_t level, const char *text, std::size_t len, void *) {
         try {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// BenchmarkStream streams 64 tokens of the model in EMBER_BENCH_MODEL, or of the bundled one, and tells how long a token
-// took inside the library and beside it (crossing into C, the scheduler's part of that, copying): the median of all.
+// BenchmarkStream streams 64 tokens of the model in EMBER_BENCH_MODEL, or of the bundled one. It reports how long a token took
+// inside the library and outside (crossing into C, the scheduler's part of that, copying): the median of all.
 func BenchmarkStream(b *testing.B) {
 	path := os.Getenv("EMBER_BENCH_MODEL")
 	if path == "" {
@@ -59,9 +59,9 @@ func BenchmarkStream(b *testing.B) {
 	b.ReportMetric(100*median(beside)/median(inside), "%overhead")
 }
 
-// BenchmarkEngine has as many goroutines as EMBER_BENCH_REQUESTS says, by default 256, take 16 tokens each of one engine, and
-// tells how many a second there were, how long a token took beside the library (how much later than the engine's steps the
-// last goroutine was done, for each token), and how many threads the process had meanwhile.
+// BenchmarkEngine has as many goroutines as EMBER_BENCH_REQUESTS says, by default 256, take 16 tokens each of one engine. It
+// reports how many tokens a second there were, and how long a token took outside the library: how much later than the engine's
+// steps the last goroutine was done, for each token. It also reports how many threads the process had meanwhile.
 func BenchmarkEngine(b *testing.B) {
 	path, requests := os.Getenv("EMBER_BENCH_MODEL"), 256
 	if path == "" {

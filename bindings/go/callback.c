@@ -80,7 +80,7 @@ ember_status ember_go_reply(ember_conversation *conversation, ember_chat_event *
 
 int32_t ember_go_event(const ember_event *event, void *user_data)
 {
-    // What a stage of this request left on this thread, if that is what ended it: its event comes right behind.
+    // What a stage of this request left on this thread, if that is what ended it: its event comes right after.
     uintptr_t failed = failure;
     failure = 0;
     emberGoEvent((ember_event *)event, failed, user_data);

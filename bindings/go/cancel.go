@@ -19,15 +19,15 @@ func newCancelToken() (*cancelToken, error) {
 	return newHandle(token, func(p *C.ember_cancel_token) { C.ember_cancel_token_free(p) }), nil
 }
 
-// watch turns the token when ctx ends. The function that it returns stops that; once it has returned, the token is not
-// turned any more.
+// watch cancels the token when ctx ends. The function that it returns stops that; once it has returned, the token is not
+// cancelled any more.
 func watch(ctx context.Context, token *cancelToken) (stop func()) {
 	if ctx.Done() == nil {
 		return func() {}
 	}
-	turned := make(chan struct{})
+	ended := make(chan struct{})
 	end := context.AfterFunc(ctx, func() {
-		defer close(turned)
+		defer close(ended)
 		if p, err := token.use(); err == nil {
 			C.ember_cancel_token_cancel(p)
 			token.done()
@@ -35,7 +35,7 @@ func watch(ctx context.Context, token *cancelToken) (stop func()) {
 	})
 	return func() {
 		if !end() {
-			<-turned
+			<-ended
 		}
 	}
 }

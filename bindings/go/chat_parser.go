@@ -14,8 +14,8 @@ const (
 	ReplyCallBegin     ReplyKind = 3 // a call of a tool begins: Index, ID and Name
 	ReplyCallArguments ReplyKind = 4 // more of the call's arguments: Index, and JSON as Text
 	ReplyCallDone      ReplyKind = 5 // the call is complete: Index, ID, Name, and all arguments as Text
-	// ReplyCallBroken says that what began as a call is none: Index, Reason, and as Text what the model wrote, which belongs to
-	// the answer. What was said of this call before is void.
+	// ReplyCallBroken says that what began as a call is none: Index, Reason, and as Text what the model wrote, which belongs to the
+	// answer. Earlier events of this call are void.
 	ReplyCallBroken ReplyKind = 6
 )
 
@@ -34,7 +34,7 @@ type ReplyEvent struct {
 type ReplyFormat struct {
 	Calls            string // the form of calls, "hermes" for example; "": none is known, calls come as text
 	ThinkingOpen     string // the mark before a thought; "": there are none
-	ThinkingClose    string // the mark behind it
+	ThinkingClose    string // the mark after it
 	ThinkingVariable string // of the template, which switches thinking; "": there is none
 	ThinkingOn       string // its value in JSON with which the model thinks
 	ThinkingOff      string // and with which it does not

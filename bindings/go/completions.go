@@ -45,7 +45,7 @@ func (c *Context) newCompletions(ctx context.Context, n int, options []GenerateO
 	if err != nil {
 		return nil, err
 	}
-	s.draft = nil // the library guesses no tokens for completions
+	s.draft = nil // the library makes no draft tokens for completions
 	s.step = func(p *C.ember_completions) C.ember_status {
 		return C.ember_go_completions(p, &s.event, &s.index, &s.raised, &s.cerr)
 	}
@@ -137,7 +137,7 @@ func (s *Completions) Rank() ([]int, error) {
 	return out, nil
 }
 
-// Close frees the completions. What was generated stays in the context's sequences.
+// Close frees the completions. The context's sequences keep the generated tokens.
 func (s *Completions) Close() error {
 	s.close()
 	return nil

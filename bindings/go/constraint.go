@@ -25,7 +25,7 @@ func constraintSetting(set func(*C.ember_constraint_options, **C.ember_error) C.
 	}}
 }
 
-// WithTrigger leaves the text free until this text was generated; the constraint begins behind it. Of several the one that is complete
+// WithTrigger leaves the text free until this text was generated; the constraint begins after it. Of several the one that is complete
 // first counts. For a model that thinks it is the mark that ends its thought.
 func WithTrigger(text string) ConstraintOption {
 	return constraintSetting(func(o *C.ember_constraint_options, err **C.ember_error) C.ember_status {
@@ -149,7 +149,7 @@ func (m *Model) constraint(options []ConstraintOption,
 	return c, nil
 }
 
-// ChatConstraint makes the constraint of a reply that may call tools: every call follows the schema of its tool, and where
+// ChatConstraint makes the constraint of a reply that may call tools. Every call follows the schema of its tool. Where
 // [WithToolChoice] asks for a call, the reply is one. nil: there is nothing to constrain. prompt is the text that
 // [Model.ApplyChatTemplate] gave with the same options.
 func (m *Model) ChatConstraint(prompt string, options ...ChatOption) (*Constraint, error) {

@@ -38,7 +38,7 @@ const (
 	KVF16 KVType = C.EMBER_KV_F16  // binary16
 	KVF32 KVType = C.EMBER_KV_F32  // twice the memory, no rounding
 	KVQ8  KVType = C.EMBER_KV_Q8_0 // bytes with scales, a little more than half the memory
-	KVI16 KVType = C.EMBER_KV_I16  // whole numbers with a unit for each vector: faster on amd64
+	KVI16 KVType = C.EMBER_KV_I16  // integers with a unit for each vector: faster on amd64
 	// KVAuto is the default: KVI16 on amd64 where the model's heads allow it, else KVF16. States can only be loaded where keys and
 	// values are of the same types.
 	KVAuto KVType = C.EMBER_KV_AUTO
@@ -57,7 +57,7 @@ type ContextOption struct {
 	apply func(*C.ember_context_options) error
 }
 
-// numbered is an option whose value is a whole number.
+// numbered is an option whose value is an integer.
 func numbered(name string, value int, set func(*C.ember_context_options, C.uint32_t, **C.ember_error) C.ember_status) ContextOption {
 	return ContextOption{func(o *C.ember_context_options) error {
 		n, err := number(name, value)
@@ -148,8 +148,8 @@ func WithKVLimit(bytes uint64) ContextOption {
 	}}
 }
 
-// WithKeepPrefixes says whether whole pages of the KV cache are kept when no sequence has them any more, until the room is
-// needed: texts that begin alike need not be computed again then. [Context.Reuse] finds them, and so does a generation with
+// WithKeepPrefixes says whether whole pages of the KV cache are kept when no sequence has them any more, until the pages are
+// needed. Texts that begin alike are then not computed again. [Context.Reuse] finds them, and so does a generation with
 // [WithReusePrefix]. By default false.
 func WithKeepPrefixes(keep bool) ContextOption {
 	return ContextOption{func(o *C.ember_context_options) error {
@@ -158,9 +158,9 @@ func WithKeepPrefixes(keep bool) ContextOption {
 	}}
 }
 
-// WithSnapshots says how many snapshots of recurrent states there is room for, in models with recurrent layers (LFM2): a sequence
-// that is shortened goes on from the nearest one, and what lies between is run once more. 0, the default: 8 for each sequence, but
-// no more than 64.
+// WithSnapshots says how many snapshots of recurrent states a context can hold, in models with recurrent layers (LFM2). A
+// sequence that is shortened goes on from the nearest one, and what lies between is run once more. 0, the default: 8 for each
+// sequence, but no more than 64.
 func WithSnapshots(n int) ContextOption {
 	return numbered("the number of snapshots", n, func(o *C.ember_context_options, n C.uint32_t, err **C.ember_error) C.ember_status {
 		return C.ember_context_options_set_n_snapshots(o, n, err)
@@ -296,7 +296,7 @@ func (c *Context) until(ctx context.Context, call func(*C.ember_context) error) 
 	})
 }
 
-// Decode runs tokens through the model behind sequence 0; the last one gives logits. On an error the sequence is as before.
+// Decode runs tokens through the model after sequence 0; the last one gives logits. On an error the sequence is as before.
 func (c *Context) Decode(ctx context.Context, tokens []Token) error {
 	return c.DecodeBatch(ctx, Batch{Tokens: tokens})
 }

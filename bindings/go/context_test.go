@@ -242,7 +242,7 @@ func TestEmbed(t *testing.T) {
 	equal(t, "vectors of a cut text", len(cut), 1)
 }
 
-// What ends a context.Context is told apart by its kind also where it was given a cause of its own.
+// The kinds of what ends a context.Context stay distinct, also where it was given a cause of its own.
 func TestCausesOfTheEnd(t *testing.T) {
 	reason := errors.New("too slow")
 	late, cancel := context.WithTimeoutCause(context.Background(), time.Nanosecond, reason)

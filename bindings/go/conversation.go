@@ -55,15 +55,15 @@ type ConversationUsage struct {
 	ReusedTokens    int           // of these, what the sequence held already: the others were run
 	GeneratedTokens int           // generated, an end-of-generation token not counted
 	ThinkingTokens  int           // of these, those of thoughts
-	DroppedTurns    int           // that were dropped for room before the reply
-	ForgottenTokens int           // that the sequence forgot with them, without running what stands behind them again
+	DroppedTurns    int           // that were dropped before the reply, since the context was full
+	ForgottenTokens int           // that the sequence forgot with them, without running what stands after them again
 	Prefill         time.Duration // spent on the prompt
 	Decode          time.Duration // spent on the generated tokens
 	Finish          FinishReason
 }
 
-// Conversation is a conversation with a model, in one sequence of a context. A reply runs only what the sequence does not hold. What a
-// user types can never spell a control token. One goroutine at a time.
+// Conversation is a conversation with a model, in one sequence of a context. A reply runs only what the sequence does not hold.
+// Text from a user can never spell a control token. One goroutine at a time.
 type Conversation struct {
 	h        *handle[*C.ember_conversation]
 	context  *Context
@@ -262,7 +262,7 @@ func (c *Conversation) with(f func(*C.ember_conversation) error) error {
 	return f(p)
 }
 
-// Undo forgets the last turn: the user's last message and all behind it.
+// Undo forgets the last turn: the user's last message and all after it.
 func (c *Conversation) Undo() error {
 	return c.with(func(p *C.ember_conversation) error {
 		var cerr *C.ember_error
@@ -328,8 +328,8 @@ func (c *Conversation) SetToolChoice(choice string) error {
 	})
 }
 
-// SetWhenFull says what happens where the conversation becomes longer than its sequence, and how many tokens must be free for a reply; 0:
-// as many as it may have, and a quarter of the sequence at most.
+// SetWhenFull says what happens where the conversation becomes longer than its sequence, and how many tokens must be free for a
+// reply. 0: as many as the reply may have, and a quarter of the sequence at most.
 func (c *Conversation) SetWhenFull(when WhenFull, reserve uint32) error {
 	return c.with(func(p *C.ember_conversation) error {
 		var cerr *C.ember_error
@@ -375,9 +375,10 @@ func emberGoFull(tokens, size, turns C.uint32_t, user unsafe.Pointer) C.uint32_t
 	return C.uint32_t(min(max(n, 0), math.MaxInt32))
 }
 
-// SetOnFull has f say how many turns are dropped, the oldest first, where the conversation becomes too long: of the tokens needed, those
-// that a sequence holds, and the turns that can be dropped. 0, or less: the reply is [ErrContextFull]. [Conversation.Send] calls it. nil:
-// as few as need be. Forks do without. f must not call runtime.Goexit.
+// SetOnFull sets a function that [Conversation.Send] asks where the conversation becomes too long. It gets the number of tokens
+// needed, the number that a sequence holds, and the number of turns that can be dropped. It returns how many turns are dropped,
+// the oldest first. 0, or less: the reply is [ErrContextFull]. nil: as few as need be. Forks do without. f must not call
+// runtime.Goexit.
 func (c *Conversation) SetOnFull(f func(needed, size, turns int) int) error {
 	return c.with(func(p *C.ember_conversation) error {
 		var cerr *C.ember_error
@@ -414,7 +415,7 @@ func (c *Conversation) Usage() (usage ConversationUsage, err error) {
 	return usage, err
 }
 
-// Close frees the conversation. What its sequence holds stays there.
+// Close frees the conversation. Its sequence keeps its tokens.
 func (c *Conversation) Close() error {
 	c.h.close()
 	return nil

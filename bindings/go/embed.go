@@ -70,7 +70,7 @@ type embedWidth struct {
 	dimensions int
 }
 
-// of is the length of a model's vectors, before and behind the cut to the dimensions that were asked for.
+// of is the length of a model's vectors, before and after the cut to the dimensions that were asked for.
 func (w embedWidth) of(info ModelInfo) (whole, kept int) {
 	pooling := w.pooling
 	if pooling == PoolingAuto {

@@ -36,8 +36,8 @@ func Version() string { return C.GoString(C.ember_version_string()) }
 // BuildInfo is a line on what the library can do: version, architectures, number formats, instruction sets, target.
 func BuildInfo() string { return C.GoString(C.ember_build_info()) }
 
-// HasFeature tells whether the library has a part that can be left out of a build, for example "chat". What needs a part
-// that is missing gives [ErrUnsupported].
+// HasFeature tells whether the library has a part that can be left out of a build, for example "chat". A function whose part is
+// missing gives [ErrUnsupported].
 func HasFeature(name string) bool {
 	text, n := chars(name)
 	return C.ember_has_feature(text, n) != 0
@@ -118,10 +118,10 @@ func numbers(all ...named) ([]C.uint32_t, error) {
 	return checked, nil
 }
 
-// fill calls the library with a buffer of guess elements, and once more if that was too small. It gives the part in use.
-func fill[T any](guess int, call func(buffer []T, needed *C.size_t) error) ([]T, error) {
+// fill calls the library with a buffer of capacity elements, and once more if that was too small. It returns the filled part.
+func fill[T any](capacity int, call func(buffer []T, needed *C.size_t) error) ([]T, error) {
 	var needed C.size_t
-	buffer := make([]T, guess)
+	buffer := make([]T, capacity)
 	err := call(buffer, &needed)
 	for is(err, ErrBufferTooSmall) {
 		buffer = make([]T, int(needed))

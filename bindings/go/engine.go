@@ -61,7 +61,7 @@ func WithMaxQueue(n int) EngineOption {
 }
 
 // WithSharedPrefixes says whether requests that begin alike, such as with the same system prompt, share what was computed for the
-// first of them, as long as it is in the cache. What they give does not change. By default true.
+// first of them, as long as it is in the cache. Their results do not change. By default true.
 func WithSharedPrefixes(share bool) EngineOption {
 	return engineSetting(func(o *C.ember_engine_options, err **C.ember_error) C.ember_status {
 		return C.ember_engine_options_set_share_prefixes(o, C.bool(share), err)
@@ -119,8 +119,8 @@ func (m *Model) NewEngine(options ...EngineOption) (*Engine, error) {
 	return e, nil
 }
 
-// Info tells the options in force in the engine's context, also after Close: Size are the positions of each request, for its
-// prompt and what is generated, Sequences how many requests run together.
+// Info tells the options in force in the engine's context, also after Close. Size is the number of positions of a request, for
+// its prompt and what is generated. Sequences is how many requests run together.
 func (e *Engine) Info() ContextInfo { return e.info }
 
 // Close ends all requests as cancelled, once calls of Submit and Metrics that are under way have ended, and waits until the
@@ -179,7 +179,7 @@ func (e *Engine) Complete(ctx context.Context, prompt string, options ...Generat
 type EngineMetrics struct {
 	Submitted int64 // requests that were taken
 	Refused   int64 // requests that were refused with ErrQueueFull
-	Finished  int64 // requests that ended by themselves, by a stop text, or without room
+	Finished  int64 // requests that ended by themselves, by a stop text, or where the context was full
 	Cancelled int64 // requests that were cancelled, or ended by their time limit
 	Failed    int64 // requests that an error ended
 	Preempted int64 // how often a request gave its pages up for others and was run again later

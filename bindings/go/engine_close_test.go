@@ -77,7 +77,7 @@ func TestLastUseEndsInAStage(t *testing.T) {
 	equal(t, "handles", live.Load(), before)
 }
 
-// A stage that closes its engine goes on, and the engine ends behind it, also when calls of its own lead to the stage.
+// A stage that closes its engine goes on, and the engine ends after it, also when calls of its own lead to the stage.
 func TestCloseInAStage(t *testing.T) {
 	bundled(t)
 	before := live.Load()

@@ -19,7 +19,7 @@ const (
 	ErrFormat          Status = C.EMBER_E_FORMAT           // a model file is malformed
 	ErrUnsupported     Status = C.EMBER_E_UNSUPPORTED      // a model needs, or lacks, what this needs
 	ErrNoMemory        Status = C.EMBER_E_NOMEM            // memory is short
-	ErrContextFull     Status = C.EMBER_E_CONTEXT_FULL     // no room for the tokens; the context is unchanged
+	ErrContextFull     Status = C.EMBER_E_CONTEXT_FULL     // the tokens do not fit; the context is unchanged
 	ErrBusy            Status = C.EMBER_E_BUSY             // in use by another call; nothing was done
 	ErrUTF8            Status = C.EMBER_E_UTF8             // a text is not UTF-8
 	ErrBufferTooSmall  Status = C.EMBER_E_BUFFER_TOO_SMALL // never seen: the package asks again
@@ -44,9 +44,9 @@ type Error struct {
 
 func (e *Error) Error() string { return "ember: " + e.Message }
 
-// Unwrap gives the status and what led to the error. Of ErrCancelled that is the cause of the context.Context, and its Err too,
-// so that errors.Is(err, context.DeadlineExceeded) works as well as errors.Is(err, ember.ErrCancelled), also where the cause is
-// one of the caller's own (context.WithTimeoutCause). Of [Load] with a path that does not exist it is fs.ErrNotExist.
+// Unwrap gives the status and what led to the error. Of ErrCancelled that is the cause of the context.Context, and its Err too.
+// So errors.Is(err, context.DeadlineExceeded) works as well as errors.Is(err, ember.ErrCancelled), also where the cause is one of
+// the caller's own (context.WithTimeoutCause). Of [Load] with a path that does not exist it is fs.ErrNotExist.
 func (e *Error) Unwrap() []error { return append([]error{e.Status}, e.causes...) }
 
 // check turns what a call returned into an error, and frees the library's. The pointer is read after the call.

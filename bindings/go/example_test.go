@@ -414,7 +414,7 @@ func Example_shift() {
 	// Output: max_tokens 160
 }
 
-func Example_guesses() {
+func Example_drafts() {
 	model, c := open()
 	defer model.Close()
 	defer c.Close()

@@ -29,7 +29,7 @@ const (
 	FinishNone        FinishReason = C.EMBER_FINISH_NONE         // it has not
 	FinishMaxTokens   FinishReason = C.EMBER_FINISH_MAX_TOKENS   // as many tokens as asked for
 	FinishEOG         FinishReason = C.EMBER_FINISH_EOG          // the model gave an end-of-generation token
-	FinishContextFull FinishReason = C.EMBER_FINISH_CONTEXT_FULL // no room for another token
+	FinishContextFull FinishReason = C.EMBER_FINISH_CONTEXT_FULL // the context has no position for another token
 	FinishStopString  FinishReason = C.EMBER_FINISH_STOP_STRING  // a stop text was generated
 	FinishCancelled   FinishReason = C.EMBER_FINISH_CANCELLED    // the context.Context ended it
 	FinishTimeLimit   FinishReason = C.EMBER_FINISH_TIME_LIMIT   // it took longer than WithTimeLimit says
@@ -62,8 +62,8 @@ func (r FinishReason) String() string {
 // Event is what happens in a generation. It is a copy, valid for good.
 type Event struct {
 	Kind EventKind
-	// Text is new text, of whole code points, perhaps none. What may be the beginning of a stop text comes with a later
-	// event, so it need not be the token's. The texts of all events in a row are the whole text.
+	// Text is new text, of whole code points, perhaps none. Text that may begin a stop text comes with a later event, so it need not
+	// be the token's. The texts of all events in a row are the whole text.
 	Text    string
 	Token   Token          // of EventToken, else NoToken
 	Bytes   []byte         // what the token stands for, perhaps a part of a code point
@@ -84,9 +84,9 @@ type Usage struct {
 	PromptTokens    int           // of the prompt, BOS included
 	ReusedTokens    int           // of these, what the sequence held already
 	GeneratedTokens int           // generated, an end-of-generation token not counted
-	DraftedTokens   int           // guessed and run ahead (WithLookup, WithDraft)
+	DraftedTokens   int           // draft tokens that were run (WithLookup, WithDraft)
 	AcceptedTokens  int           // of these, those that were accepted
-	ShiftedTokens   int           // forgotten for room (WithShift)
+	ShiftedTokens   int           // forgotten to go on (WithShift)
 	ForcedTokens    int           // that a constraint left no choice for, and that were run together (WithConstraint)
 	Prefill         time.Duration // spent on the prompt
 	Decode          time.Duration // spent on the generated tokens, the caller's work between them not counted
@@ -136,8 +136,8 @@ func (g *Generator) Next() (Event, error) {
 	return event, err
 }
 
-// lendTo has nobody else use a context that guesses tokens for a generator of another one, until done is called. There may be none,
-// and the library refuses one that is to guess for itself.
+// lendTo has nobody else use a context that makes draft tokens for a generator of another one, until done is called. It may be nil,
+// and the library refuses a context as its own draft.
 func (c *Context) lendTo(other *Context) (done func(), err error) {
 	if c == nil || c.h == other.h {
 		return func() {}, nil
@@ -198,8 +198,8 @@ func usage(call func(*C.ember_generate_result, **C.ember_error) C.ember_status) 
 	}, err
 }
 
-// Close frees the generator. What was generated stays in the context's sequence, but for the token of the last event, which
-// the next one would have run; behind an [EventEnd] all of it is there, unless that was [FinishCancelled].
+// Close frees the generator. The context's sequence keeps all generated tokens but that of the last event, which the next event
+// would have run. After an [EventEnd] it has all of them, unless that was [FinishCancelled].
 func (g *Generator) Close() error {
 	g.close()
 	return nil

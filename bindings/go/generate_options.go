@@ -49,7 +49,7 @@ func setting(set func(*C.ember_generate_options, **C.ember_error) C.ember_status
 	}}
 }
 
-// counting is setting for a whole number.
+// counting is setting for an integer.
 func counting(name string, value int, set func(*C.ember_generate_options, C.uint32_t, **C.ember_error) C.ember_status) GenerateOption {
 	return GenerateOption{func(config *generateConfig) error {
 		n, err := number(name, value)
@@ -126,8 +126,8 @@ func WithIncludeStop(include bool) GenerateOption {
 	})
 }
 
-// WithReusePrefix takes the prompt for the whole of what the sequence shall hold. What it begins with already is kept, and
-// only what is new is run: give all of a conversation each time and pay for what was added.
+// WithReusePrefix takes the prompt for the whole of what the sequence shall hold. Ember keeps the beginning that it has already,
+// and runs only the rest: give all of a conversation each time and pay for what was added.
 func WithReusePrefix(reuse bool) GenerateOption {
 	return setting(func(o *C.ember_generate_options, err **C.ember_error) C.ember_status {
 		return C.ember_generate_options_set_reuse_prefix(o, C.bool(reuse), err)
@@ -181,8 +181,8 @@ func WithTop(n int) GenerateOption {
 	})
 }
 
-// WithShift has a generation go on where its sequence is full ([WithSize]): it forgets drop tokens behind the first keep, each time
-// that happens, as [Context.ShiftSequence] does; [Usage] tells how many those were. drop of 0, the default: it ends with
+// WithShift has a generation go on where its sequence is full ([WithSize]). Each time it forgets drop tokens after the first
+// keep, as [Context.ShiftSequence] does; [Usage] tells how many those were. drop of 0, the default: it ends with
 // [FinishContextFull]. A prompt that does not fit is an error all the same. [ErrUnsupported] for a model with learned positions
 // (GPT-2), and in an engine.
 func WithShift(keep, drop int) GenerateOption {
@@ -196,13 +196,13 @@ func WithShift(keep, drop int) GenerateOption {
 	}}
 }
 
-// WithLookup has up to n tokens (at most 32; 0, the default: none) guessed from the text itself, to run together with the one before
-// them: what followed the last tokens, ngram (1 to 16; 3 is good) down to 2, where they stood in the text before. The text is the
-// same as without, only the time differs: less where texts repeat what they have said or were given. Other calls that decode on the
-// same context between two events waste the guesses; an engine makes none.
+// WithLookup takes up to n draft tokens (at most 32; 0, the default: none) from the text itself, to run several tokens in one step.
+// The drafts are what followed the last tokens where these stood in the text before: the last ngram of them (1 to 16; 3 is good),
+// then fewer, down to 2. The text is the same as without. It takes less time where texts repeat what they have said or were given.
+// Other calls that decode on the same context between two events discard the drafts. An engine makes none.
 func WithLookup(n, ngram int) GenerateOption {
 	return GenerateOption{func(config *generateConfig) error {
-		n, err := numbers(toGuess(n), named{"the number of tokens to look up", ngram})
+		n, err := numbers(toDraft(n), named{"the number of tokens to look up", ngram})
 		if err != nil {
 			return err
 		}
@@ -211,14 +211,14 @@ func WithLookup(n, ngram int) GenerateOption {
 	}}
 }
 
-// WithDraft has up to n tokens, at most 32, guessed by a smaller model with the same vocabulary where [WithLookup] finds none; all
-// said there holds here. draft is a context of that model, of about the size of the other. Its sequence becomes the beginning of
+// WithDraft takes up to n draft tokens, at most 32, from a smaller model with the same vocabulary where [WithLookup] finds none. All
+// that is said there holds here. draft is a context of that model, of about the size of the other. Its sequence becomes the beginning of
 // the text, whatever it held. Several generators may share it, each with a sequence of its own. It is in use while a generator is
 // made and during [Generator.Next]: when another call has it then they give [ErrBusy], and can be tried again. Generators keep what
 // they need of it, so it may be closed while there are some. nil, the default: none.
 func WithDraft(draft *Context, sequence, n int) GenerateOption {
 	return GenerateOption{func(config *generateConfig) error {
-		n, err := numbers(named{"the sequence", sequence}, toGuess(n))
+		n, err := numbers(named{"the sequence", sequence}, toDraft(n))
 		if err != nil {
 			return err
 		}
@@ -235,4 +235,4 @@ func WithDraft(draft *Context, sequence, n int) GenerateOption {
 	}}
 }
 
-func toGuess(n int) named { return named{"the number of tokens to guess", n} }
+func toDraft(n int) named { return named{"the number of draft tokens", n} }

@@ -49,8 +49,8 @@ func TestEvents(t *testing.T) {
 
 	plain := collect(t, newContext(t), prompt, WithMaxTokens(1))
 	equal(t, "no log-probability", math.IsNaN(float64(plain[0].Logprob)), true)
-	told := collect(t, newContext(t), prompt, WithMaxTokens(1), WithLogprobs(true))
-	equal(t, "log-probability", told[0].Logprob, events[1].Logprob)
+	withLogprobs := collect(t, newContext(t), prompt, WithMaxTokens(1), WithLogprobs(true))
+	equal(t, "log-probability", withLogprobs[0].Logprob, events[1].Logprob)
 }
 
 func TestStopsAcrossTokens(t *testing.T) {
@@ -200,12 +200,12 @@ func TestCancelFromAnotherGoroutine(t *testing.T) {
 	n := 0
 	for event, err := range c.Generate(ctx, prompt, WithMaxTokens(400)) {
 		if n++; n == 5 {
-			turned := make(chan struct{})
+			cancelled := make(chan struct{})
 			go func() {
 				cancel(reason)
-				close(turned)
+				close(cancelled)
 			}()
-			<-turned
+			<-cancelled
 		}
 		last, lastErr = event, err
 	}

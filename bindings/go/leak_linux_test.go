@@ -62,8 +62,8 @@ func TestWaitingTakesNoThreads(t *testing.T) {
 	group.Wait()
 }
 
-// What the library allocates for a call is freed with it: rounds of everything take no more memory. With -race they do, which is the
-// detector's own, so test.sh runs this without.
+// The library frees with a call what it allocated for it: rounds of everything take no more memory. With -race they do, which is
+// the detector's own, so test.sh runs this without.
 func TestMemoryDoesNotGrow(t *testing.T) {
 	ctx := context.Background()
 	m := bundled(t)

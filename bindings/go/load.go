@@ -129,7 +129,7 @@ func WithMeta[T MetaValue](key string, value T) LoadOption {
 	})
 }
 
-// WithProgress has f told how far the loading is, from 0 to 1, on the goroutine that loads. An error of f ends the loading,
+// WithProgress calls f with how far the loading is, from 0 to 1, on the goroutine that loads. An error of f ends the loading,
 // which then gives an [ErrCancelled] that wraps it.
 func WithProgress(f func(done float32) error) LoadOption {
 	return LoadOption{func(config *loadConfig) error {

@@ -29,7 +29,7 @@ func TestLoadFile(t *testing.T) {
 	ctx := context.Background()
 	data := readFile(t, modelPath)
 	path := filepath.Join(t.TempDir(), "archive")
-	must(t, os.WriteFile(path, append(append(make([]byte, 4096), data...), "behind"...), 0o600))
+	must(t, os.WriteFile(path, append(append(make([]byte, 4096), data...), "after"...), 0o600))
 	file, err := os.Open(path)
 	must(t, err)
 	m, err := LoadFile(ctx, file, 4096, int64(len(data)))

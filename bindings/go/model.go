@@ -36,7 +36,7 @@ type ModelInfo struct {
 	Unknown      Token   // for what no other token stands for, or NoToken
 	Padding      Token   // padding, or NoToken
 	ChatTemplate bool    // whether the file has a chat template
-	VectorLen    int     // numbers of a text's vector: EmbeddingLen, but in models with dense modules behind the pooling
+	VectorLen    int     // numbers of a text's vector: EmbeddingLen, but in models with dense modules after the pooling
 	Prompts      int     // prompts for texts to be embedded, by their names ([WithPromptName])
 }
 

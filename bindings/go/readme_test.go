@@ -22,7 +22,7 @@ func TestReadmeIsCompiled(t *testing.T) {
 				lines[j] = "\t" + line
 			}
 		}
-		// From the blank line behind the preparations to the end of the function, or its expected output.
+		// From the blank line after the preparations to the end of the function, or its expected output.
 		body := strings.Join(lines, "")
 		if !strings.Contains(examples, "\n\n"+body+"}\n") && !strings.Contains(examples, "\n\n"+body+"\t// Output:") {
 			t.Errorf("this block is no example's body:\n%s", block[1])

@@ -103,7 +103,7 @@ func emberGoEvent(from *C.ember_event, raised C.uintptr_t, user unsafe.Pointer) 
 	in.mu.Unlock()
 	select {
 	case in.news <- struct{}{}:
-	default: // told already
+	default: // reported already
 	}
 	if event.Kind == EventEnd {
 		in.functions.release()
@@ -142,9 +142,9 @@ func (in *inbox) take() (Event, error) {
 }
 
 // Next gives the next event, for which it waits. After [EventEnd] that comes again and again. When ctx has ended, the EventEnd
-// comes with an error that is [ErrCancelled] and the cause of ctx; so it does after Cancel, when the engine was closed, and for
-// the error of a [StageFunc]. What else ends a request ([FinishFailed]) is the error of its EventEnd too. In a StageFunc of a
-// request it gives [ErrBusy] instead of waiting.
+// comes with an error that is [ErrCancelled] and the cause of ctx. So it does after Cancel, when the engine was closed, and for
+// the error of a [StageFunc]. Any other error that ends a request ([FinishFailed]) comes with its EventEnd too. In a StageFunc of
+// a request it gives [ErrBusy] instead of waiting.
 func (r *Request) Next() (Event, error) {
 	none := Event{Token: NoToken, Finish: FinishNone}
 	if r.inbox == nil {

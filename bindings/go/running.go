@@ -14,7 +14,7 @@ import (
 type running[P comparable] struct {
 	h       *handle[P]
 	context *Context
-	draft   *Context // which guesses tokens, or nil
+	draft   *Context // which makes draft tokens, or nil
 	token   *cancelToken
 	ctx     context.Context
 	stop    *stopper

@@ -96,9 +96,9 @@ func XTC(probability, threshold float32) Stage {
 	}}
 }
 
-// Penalties makes tokens less likely that are among the lastN accepted latest: their logit is divided by repeat (above 0; 1
-// changes nothing) where positive, else multiplied, then frequency is taken off for each time they occurred, and presence
-// once. A generation accepts its tokens by itself; see [Sampler.Accept].
+// Penalties makes tokens less likely that are among the last lastN accepted ones. A positive logit is divided by repeat (above 0;
+// 1 changes nothing), another one multiplied. Then frequency is taken off for each time the token occurred, and presence once. A
+// generation accepts its tokens by itself; see [Sampler.Accept].
 func Penalties(lastN int, repeat, frequency, presence float32) Stage {
 	return Stage{add: func(s *C.ember_sampler) error {
 		n, err := number("the number of tokens to look back", lastN)
@@ -158,7 +158,7 @@ func Deny(tokens ...Token) Stage {
 	}}
 }
 
-// SeedRandom as a seed stands for one taken by chance, which [Sampler.Seed] tells.
+// SeedRandom as a seed stands for one drawn at random, which [Sampler.Seed] tells.
 const SeedRandom uint64 = C.EMBER_SEED_RANDOM
 
 // NewSampler makes a sampler of these stages, in their order. Without a stage it draws from the softmax of the logits. A

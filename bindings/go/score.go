@@ -26,7 +26,7 @@ type TokenScore struct {
 	Rank    uint32  // how many tokens are likelier at its place
 }
 
-// Score tells how likely continuation is behind prompt; both are tokenized as one text. Of the options WithSequence and
+// Score tells how likely continuation is after prompt; both are tokenized as one text. Of the options WithSequence and
 // WithParseSpecial count. The sequence keeps what it has in common with the prompt, so that scoring many continuations of
 // one prompt runs the prompt once.
 func (c *Context) Score(ctx context.Context, prompt, continuation string, options ...GenerateOption) (Score, error) {

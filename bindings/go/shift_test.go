@@ -38,12 +38,12 @@ func TestGoldenShift(t *testing.T) {
 	}
 	equal(t, "finish", whole.Usage.Finish.String(), g.Finish)
 	equal(t, "forgotten tokens", whole.Usage.ShiftedTokens, g.Shifted)
-	equal(t, "more than there is room for", g.Shifted > g.Size, true)
+	equal(t, "more than fit", g.Shifted > g.Size, true)
 	equal(t, "length", past(t, c, 0), len(g.PromptTokens)+g.MaxTokens-g.Shifted)
 
-	guessing, err := complete(c.GenerateTokens(ctx, g.PromptTokens, append(options, WithReusePrefix(true), WithLookup(8, 3))...))
+	drafted, err := complete(c.GenerateTokens(ctx, g.PromptTokens, append(options, WithReusePrefix(true), WithLookup(8, 3))...))
 	must(t, err)
-	equal(t, "with a lookup", slices.Equal(guessing.Tokens, g.Tokens), true)
+	equal(t, "with a lookup", slices.Equal(drafted.Tokens, g.Tokens), true)
 
 	greedy := newSampler(t, 0, Greedy())
 	next := g.PromptTokens

@@ -12,14 +12,15 @@ import (
 	"unsafe"
 )
 
-// StageFunc is a stage of your own: f sees the candidates that the stages before have left, at least one, and may change their
-// logits; minus infinity rules a token out. tokens, in ascending order, are for reading, and both are the library's memory, valid
-// until f returns. f runs on the goroutine that samples, those of clones at the same time. An error of f ends the call with an
-// [ErrCancelled] that wraps it. A sampler whose f refers to the sampler itself is never found by the collector: close it.
+// StageFunc is a stage of your own. f sees the candidates that the stages before have left, at least one, and may change their
+// logits; minus infinity rules a token out. tokens are in ascending order, and f must not change them. Both slices are the
+// library's memory, valid until f returns. f runs on the goroutine that samples, those of clones at the same time. An error of f
+// ends the call with an [ErrCancelled] that wraps it. A sampler whose f refers to the sampler itself is never found by the
+// collector: close it.
 //
-// For requests f runs on the engine's thread, which makes the events of all its requests, so it cannot wait for any: there
-// [Request.Next], [Request.Wait], [Engine.Complete] and [Engine.Generate] give [ErrBusy] instead of waiting, and
-// [Engine.Close] returns at once.
+// For requests f runs on the engine's thread, which makes the events of all its requests, so f cannot wait for any. There
+// [Request.Next], [Request.Wait], [Engine.Complete] and [Engine.Generate] give [ErrBusy] instead of waiting, and [Engine.Close]
+// returns at once.
 //
 // No function that the library calls may call runtime.Goexit, and so neither t.FailNow nor t.Fatal: neither f, nor those of
 // [WithProgress] and [SetLogger], nor a writer or a reader of states.
@@ -91,10 +92,10 @@ func takeOutcome(raised C.uintptr_t) outcome {
 	return h.Value().(outcome)
 }
 
-// DRY makes tokens less likely which would carry on a passage that is among the lastN accepted latest already: multiplier times
-// base to the power of (length of the passage - allowed) is taken off their logits, if the passage has allowed tokens at least.
-// Usual values: 0.8, 1.75, 2. No passage goes beyond a breaker, 40 bytes at most; without any in the call those are line end,
-// colon, quotation mark and asterisk, and with []string{}... there is none. The model is the one to sample for.
+// DRY makes tokens less likely that would continue a passage which the last lastN accepted tokens have already. It takes
+// multiplier times base to the power of (length of the passage - allowed) off their logits, if the passage has allowed tokens at
+// least. Usual values: 0.8, 1.75, 2. No passage goes beyond a breaker, 40 bytes at most; without any in the call those are line
+// end, colon, quotation mark and asterisk, and with []string{}... there is none. The model is the one to sample for.
 func DRY(model *Model, lastN int, multiplier, base float32, allowed int, breakers ...string) Stage {
 	return Stage{add: func(s *C.ember_sampler) error {
 		n, err := number("the number of tokens to look back", lastN)
@@ -131,8 +132,8 @@ func TopNSigma(n float32) Stage {
 }
 
 // AdaptiveP makes tokens the likelier, the nearer their probability is to a target, which moves so that accepted tokens have the
-// probability target (0 to 1) on average. An accepted token counts decay times (0 to 0.99; 0.9 is usual) as much as the one behind it.
-// It is the last stage as a rule, behind MinP.
+// probability target (0 to 1) on average. An accepted token counts decay times (0 to 0.99; 0.9 is usual) as much as the one after it.
+// It is the last stage as a rule, after MinP.
 func AdaptiveP(target, decay float32) Stage {
 	return Stage{add: func(s *C.ember_sampler) error {
 		var cerr *C.ember_error
@@ -152,8 +153,8 @@ func MirostatV1(tau, eta float32, m int) Stage {
 	}}
 }
 
-// Infill is for filling a gap in a text: behind TopK and TopP, it rather ends the text than go on with something unlikely. The model is
-// the one to sample for.
+// Infill is for filling a gap in a text: after TopK and TopP, it ends the text rather than go on with something unlikely. The
+// model is the one to sample for.
 func Infill(model *Model) Stage {
 	return Stage{add: func(s *C.ember_sampler) error {
 		if model == nil {

@@ -45,10 +45,10 @@ func (c *Context) CopySequence(from, to, count int) error {
 func toKeep(n int) named   { return named{"the number of tokens to keep", n} }
 func toForget(n int) named { return named{"the number of tokens to forget", n} }
 
-// ShiftSequence forgets drop tokens of a sequence behind its first keep, for room where a text has become too long: those behind them
-// move forward, which takes about as long as reading them in the KV cache. What was computed from the forgotten tokens stays in what
-// follows, so this is cheaper than running the rest anew and not quite the same. [ErrUnsupported] for a model with learned
-// positions (GPT-2) and for an encoder.
+// ShiftSequence forgets drop tokens of a sequence after its first keep, where a text has become too long. The tokens after them
+// move forward, which takes about as long as reading them in the KV cache. The later tokens keep what was computed from the
+// forgotten ones. So this is cheaper than running the rest anew, and not quite the same. [ErrUnsupported] for a model with
+// learned positions (GPT-2) and for an encoder.
 func (c *Context) ShiftSequence(sequence, keep, drop int) error {
 	n, err := numbers(named{"the sequence", sequence}, toKeep(keep), toForget(drop))
 	if err != nil {
@@ -72,8 +72,8 @@ func (c *Context) KeepSequence(sequence int) error {
 	})
 }
 
-// Reuse makes a sequence as much of the beginning of tokens as the KV cache has, and tells how many those are: what the sequence
-// has of it already, or, with [WithKeepPrefixes], whole pages that were kept of other texts, if that is more. Decode the rest,
+// Reuse makes a sequence as much of the beginning of tokens as the KV cache has, and returns how many tokens that is. The
+// sequence may have them already. With [WithKeepPrefixes], pages that were kept of other texts may have more. Decode the rest,
 // then. To leave one token at least, for its logits, give it tokens[:len(tokens)-1].
 func (c *Context) Reuse(sequence int, tokens []Token) (int, error) {
 	s, err := number("the sequence", sequence)
@@ -114,9 +114,9 @@ func (c *Context) SaveState(sequence int) ([]byte, error) {
 	return state, err
 }
 
-// LoadState makes a sequence what a state of one sequence says, or for [AllSequences] the whole context what a state of a context
-// says, where sequences that the state does not have become empty. On an error all is as it was: [ErrFormat] for a damaged state,
-// [ErrInvalidArgument] for one that does not fit. A checksum finds damage, not malice: load states of your own.
+// LoadState makes a sequence what a state of one sequence says. For [AllSequences] it makes the whole context what a state of a
+// context says; sequences that the state does not have become empty. On an error all is as it was: [ErrFormat] for a damaged
+// state, [ErrInvalidArgument] for one that does not fit. A checksum finds damage, not malice: load states of your own.
 func (c *Context) LoadState(sequence int, state []byte) error {
 	return c.withState(sequence, func(p *C.ember_context, s C.uint32_t) error {
 		var cerr *C.ember_error

@@ -20,10 +20,10 @@ type TokenizerInfo struct {
 	Unknown       Token // for what no other token stands for
 	Padding       Token // padding
 	AddBOS        bool  // whether AddSpecial puts a token before a text
-	AddEOS        bool  // and behind it
+	AddEOS        bool  // and after it
 	ChatTemplate  bool  // whether there is a chat template
 	FIMPrefix     Token // fill-in-the-middle: before the text in front of a gap
-	FIMSuffix     Token // before the text behind it
+	FIMSuffix     Token // before the text after it
 	FIMMiddle     Token // before what fills it
 	FIMRepository Token // before the name of a repository
 	FIMFile       Token // before the name of a file
@@ -121,13 +121,13 @@ func (t *Tokenizer) TokenizeBytes(text []byte, flags TextFlags) ([]Token, error)
 	})
 }
 
-func (t *Tokenizer) tokens(guess int, call func(*C.ember_tokenizer, []Token, *C.size_t) error) ([]Token, error) {
+func (t *Tokenizer) tokens(capacity int, call func(*C.ember_tokenizer, []Token, *C.size_t) error) ([]Token, error) {
 	p, err := t.h.use()
 	if err != nil {
 		return nil, err
 	}
 	defer t.h.done()
-	return fill(guess, func(tokens []Token, needed *C.size_t) error { return call(p, tokens, needed) })
+	return fill(capacity, func(tokens []Token, needed *C.size_t) error { return call(p, tokens, needed) })
 }
 
 // Count tells how many tokens Tokenize gives.
@@ -269,8 +269,8 @@ func (t *Tokenizer) FIMPrompt(prefix, suffix string, options ...FIMOption) ([]To
 	return t.tokens((len(prefix)+len(suffix))/3+64, func(p *C.ember_tokenizer, tokens []Token, needed *C.size_t) error {
 		var cerr *C.ember_error
 		before, m := chars(prefix)
-		behind, n := chars(suffix)
-		return check(C.ember_tokenizer_fim_prompt(p, before, m, behind, n, o,
+		after, n := chars(suffix)
+		return check(C.ember_tokenizer_fim_prompt(p, before, m, after, n, o,
 			elements[C.uint32_t](tokens), C.size_t(len(tokens)), needed, &cerr), &cerr)
 	})
 }

@@ -12,7 +12,7 @@ const city = { type: "object", properties: { city: { type: "string" } }, require
 const tools = [{ type: "function", function: { name: "weather", parameters: city } }];
 const toolsModel = process.env.EMBER_TOOLS_MODEL ?? "";
 
-async function room(nCtx = 256) {
+async function newContext(nCtx = 256) {
   const model = await Model.load(path);
   const context = model.context({ nCtx, nThreads: 1 });
   model.close();
@@ -20,7 +20,7 @@ async function room(nCtx = 256) {
 }
 
 test("turns run their own tokens and are kept", async () => {
-  const context = await room();
+  const context = await newContext();
   const options = { template, maxTokens: 8 };
   const conversation = await context.conversation({ ...options, system: "Be brief. Grüße 🌙" });
   const first = await all(conversation.send("Tell of the sea."));
@@ -46,7 +46,7 @@ test("turns run their own tokens and are kept", async () => {
 });
 
 test("a loop that is left gives the reply up, and a signal ends it", async () => {
-  const context = await room();
+  const context = await newContext();
   const conversation = await context.conversation({ template, maxTokens: 100 });
   for await (const _ of conversation.send("Why?")) {
     await assert.rejects(all(conversation.send("x")), isEmber("BUSY", "at work"));
@@ -71,7 +71,7 @@ test("a loop that is left gives the reply up, and a signal ends it", async () =>
 });
 
 test("the event loop goes on", async () => {
-  const context = await room(512);
+  const context = await newContext(512);
   const conversation = await context.conversation({ template, maxTokens: 4 });
   let turns = 0;
   let running = true;
@@ -116,7 +116,7 @@ test("a copy of a conversation goes on by itself", async () => {
 });
 
 test("what is dropped is the caller's to say", async () => {
-  const context = await room(96);
+  const context = await newContext(96);
   const conversation = await context.conversation({ template, maxTokens: 8 });
   const asked = [];
   conversation.setOnFull((tokens, nCtx, turns) => {
@@ -141,7 +141,7 @@ test("what is dropped is the caller's to say", async () => {
 });
 
 test("what does not fit or is not known is refused", async () => {
-  const context = await room(96);
+  const context = await newContext(96);
   await assert.rejects(context.conversation({ template, tool: [] }), isEmber("INVALID_ARGUMENT", '"tool"'));
   await assert.rejects(context.conversation({ template, thinking: true }), isEmber("UNSUPPORTED", "switches thinking"));
   await assert.rejects(context.conversation({ template, tools }), isEmber("UNSUPPORTED", "tools"));
@@ -185,10 +185,10 @@ test("texts follow constraints", async () => {
   assert.equal((await constrained(waits, { maxTokens: 4 }))[1], "waiting");
   const [comma] = model.tokenize(",", { addSpecial: false });
   context.rewind();
-  const behind = await Constraint.choices(model, [" he said"], { triggerTokens: [comma] });
-  assert.equal((await all(context.generate("Once upon a time", { maxTokens: 9, constraint: behind }))).text, ", he said");
-  behind.close();
-  await assert.rejects(all(context.generate("Once", { constraint: behind })), isEmber("CLOSED", "constraint"));
+  const after = await Constraint.choices(model, [" he said"], { triggerTokens: [comma] });
+  assert.equal((await all(context.generate("Once upon a time", { maxTokens: 9, constraint: after }))).text, ", he said");
+  after.close();
+  await assert.rejects(all(context.generate("Once", { constraint: after })), isEmber("CLOSED", "constraint"));
   await assert.rejects(all(context.generate("Once", { constraint: "x" })), isEmber("INVALID_ARGUMENT", "constraint"));
   await assert.rejects(Constraint.jsonSchema(model, { propertyNames: { maxLength: 3 } }), isEmber("UNSUPPORTED", "propertyNames"));
   await assert.rejects(Constraint.choices(model, []), isEmber("INVALID_ARGUMENT", "choices"));

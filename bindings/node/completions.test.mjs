@@ -40,8 +40,8 @@ test("each completion is as alone", async () => {
   assert.equal(greedy.texts[0], greedy.texts[1]);
   assert.equal(greedy.result.best, undefined);
   for (const i of [0, 1, 2]) context.rewind(0, i);
-  const behind = await all(context.completions(prompt, 2, { maxTokens: 6, sequence: 1 }), 2);
-  assert.deepEqual(behind.texts, greedy.texts);
+  const after = await all(context.completions(prompt, 2, { maxTokens: 6, sequence: 1 }), 2);
+  assert.deepEqual(after.texts, greedy.texts);
   assert.deepEqual([context.past(0) === 0, context.past(2) > 6], [true, true]);
   await assert.rejects(all(context.completions(prompt, 4), 4), isEmber("INVALID_ARGUMENT", "4 completions"));
   await assert.rejects(all(context.completions(prompt, -1), 4), isEmber("INVALID_ARGUMENT", "-1"));

@@ -33,11 +33,11 @@ const choices = callAsync(
 const chat = callAsync("ember_chat_constraint", "void *model, void *options, uint8_t *prompt, size_t n, _Out_ void **out");
 
 /**
- * What a text has to follow, compiled for the tokens of a model: the option `constraint` of a generation. It is made once and used by
- * many generations of the model. What cannot be held to is an EmberError by name. Making one runs on a thread of its own.
+ * What a text has to follow, compiled for the tokens of a model: the option `constraint` of a generation. It is made once and used by many
+ * generations of the model. Ember refuses what it cannot enforce: an EmberError names it. Making one runs on a thread of its own.
  *
- * Options: whitespace (most characters between two parts of JSON), triggers (texts) and triggerTokens, behind the first of which the
- * constraint begins, repeat, whether the text is free again behind its end, until the next trigger, and limits, bounds on work and memory
+ * Options: whitespace is the most characters between two parts of JSON. triggers (texts) and triggerTokens: the constraint begins after the
+ * first of them. repeat: the text is free again after the constraint's end, until the next trigger. limits are bounds on work and memory
  * (ember_constraint_limit): { source, grammar, compile, mask, items, states }.
  */
 export class Constraint extends Owner {

@@ -100,24 +100,24 @@ export class Context extends Owner {
   }
 
   /**
-   * Continues the context by a prompt (text or tokens) and by what the model says to it, and yields an event for each token and for
-   * the end: { kind: "echo" | "token" | "end", text, token, logprob, top, finishReason }; top are the likeliest tokens at its place, as many
-   * as the option topLogprobs says, { token, logprob } each. The texts of all events in a row are the whole text. That of
-   * the end has usage, too: { promptTokens, reusedTokens, generatedTokens, draftedTokens, acceptedTokens, shiftedTokens, forcedTokens,
-   * prefillMs, decodeMs, sumLogprob, meanLogprob, finishReason, progress }; progress is "complete" where the
-   * text is what a constraint asked for, "unfinished" where it was cut off, "waiting" where no trigger came, or "none".
+   * Continues the context by a prompt (text or tokens) and by what the model says to it. Yields an event for each token and for the end:
+   * { kind: "echo" | "token" | "end", text, token, logprob, top, finishReason }. top are the likeliest tokens at its place, as many as the
+   * option topLogprobs says: { token, logprob } each. The texts of all events in a row are the whole text. The event of the end has usage,
+   * too: { promptTokens, reusedTokens, generatedTokens, draftedTokens, acceptedTokens, shiftedTokens, forcedTokens, prefillMs, decodeMs,
+   * sumLogprob, meanLogprob, finishReason, progress }. progress is "complete" where the text is what a constraint asked for, "unfinished"
+   * where it was cut off, "waiting" where no trigger came, or "none".
    *
-   * Options: maxTokens, stop (texts); stages of a sampler, which are applied in this order: logitBias ({ token: number }), allow, deny (tokens),
-   * penalties ({ last, repeat, frequency, presence, generatedOnly }), dry ({ multiplier, base, allowedLength, last, breakers }), topNSigma,
-   * topK, typicalP, topP, minP, xtc ({ probability, threshold }), temperature, dynamicTemperature ({ temperature, range, exponent }),
-   * infill, candidates (a function of tokens and logits, which it may change), greedy, mirostat ({ tau, eta }), mirostat1 ({ tau, eta, m })
-   * and adaptiveP ({ target, decay }); or `stages`, an array of these in an order of one's own ([{ temperature: 1.5 }, { topK: 5 }]); or
-   * sampler, a Sampler; seed (with any from logitBias on tokens are drawn, otherwise the likeliest is taken); constraint, logprobs,
-   * topLogprobs, reusePrefix, ignoreEog, renderSpecial, parseSpecial (whether the prompt may spell control tokens), includeStop, echo (the
-   * prompt's text comes first), sequence (which one of the context's goes
-   * on), timeLimit (milliseconds), shift ({ keep, drop }: tokens forgotten when the context is full), lookup ({ count, ngram }) and draft
-   * ({ context, sequence, count }: a smaller model's), which propose draft tokens and leave the text what it is, and signal, an AbortSignal,
-   * whose reason is thrown when it ends the generation. Leaving the loop ends it, too.
+   * Options: maxTokens, stop (texts); stages of a sampler, which are applied in this order: logitBias ({ token: number }), allow, deny
+   * (tokens), penalties ({ last, repeat, frequency, presence, generatedOnly }), dry ({ multiplier, base, allowedLength, last, breakers }),
+   * topNSigma, topK, typicalP, topP, minP, xtc ({ probability, threshold }), temperature, dynamicTemperature ({ temperature, range,
+   * exponent }), infill, candidates (a function of tokens and logits, which it may change), greedy, mirostat ({ tau, eta }), mirostat1 ({
+   * tau, eta, m }) and adaptiveP ({ target, decay }); or `stages`, an array of these in an order of one's own ([{ temperature: 1.5 }, {
+   * topK: 5 }]); or sampler, a Sampler; seed (with any from logitBias on tokens are drawn, otherwise the likeliest is taken); constraint,
+   * logprobs, topLogprobs, reusePrefix, ignoreEog, renderSpecial, parseSpecial (whether the prompt may spell control tokens), includeStop,
+   * echo (the prompt's text comes first), sequence (which one of the context's goes on), timeLimit (milliseconds), shift ({ keep, drop }:
+   * tokens forgotten when the context is full), lookup ({ count, ngram }) and draft ({ context, sequence, count }: a smaller model's),
+   * which propose draft tokens and leave the text what it is; and signal, an AbortSignal, whose reason is thrown when it ends the
+   * generation. Leaving the loop ends it, too.
    */
   async *generate(prompt, options = {}) {
     only(options, "generate", [...GENERATE, "signal"]);
@@ -142,9 +142,9 @@ export class Context extends Owner {
 
   /**
    * `n` completions of a prompt (text or tokens), which runs once. Yields their events as generate does, each with the index of its
-   * completion; they take turns, a token each. The loop's end has them ranked: the generator returns { texts, usages, best }, where `best` is the
-   * order by the mean log-probability of their tokens, the likeliest first, if the option logprobs is set. Completion i draws with seed + i,
-   * in the sequence i behind the option `sequence`.
+   * completion; they take turns, a token each. At the loop's end the generator returns { texts, usages, best }. With the option logprobs,
+   * `best` is their order by the mean log-probability of their tokens, the likeliest first. Completion i draws with seed + i, in the
+   * sequence i after the option `sequence`.
    */
   async *completions(prompt, n, options = {}) {
     only(options, "completions", [...GENERATE, "signal"]);
@@ -175,7 +175,7 @@ export class Context extends Owner {
   }
 
   /**
-   * Begins a generation: { handle, next }. `create` gives the function that makes it and its arguments behind the context, of which the last
+   * Begins a generation: { handle, next }. `create` gives the function that makes it and its arguments after the context, of which the last
    * two come from here. `next(f)` has f take its next event, and `next.event` reads that.
    */
   async #begin(closing, what, free, options, create) {
@@ -265,8 +265,8 @@ export class Context extends Owner {
   }
 
   /** What a function writes whose arguments are the context, these, and the options, which are closed. */
-  async #scores(room, signal, how, f, values) {
-    const fill = (c) => how.use((o) => filled(Float32Array, room, (...to) => f(c, ...values, o, ...to)));
+  async #scores(capacity, signal, how, f, values) {
+    const fill = (c) => how.use((o) => filled(Float32Array, capacity, (...to) => f(c, ...values, o, ...to)));
     try {
       return await this.#alone(signal, fill);
     } finally {
@@ -297,9 +297,9 @@ export class Context extends Owner {
   }
 
   /**
-   * Runs tokens through the model and gives the logits behind the last one, a Float32Array whose index is the token, for a Sampler.
+   * Runs tokens through the model and gives the logits after the last one, a Float32Array whose index is the token, for a Sampler.
    * Options: sequence (a number, or one for each token), positions (one for each token, which are checked), all (true: an array of the logits
-   * behind each), and signal.
+   * after each), and signal.
    */
   async decode(given, { sequence = 0, positions, all = false, signal, ...rest } = {}) {
     only(rest, "decode", ["sequence", "positions", "all", "signal"]);
@@ -313,13 +313,13 @@ export class Context extends Owner {
     return all ? Array.from({ length: n }, (_, i) => this.logits(i)) : this.logits(n - 1);
   }
 
-  /** The logits behind token `index` of the last decode, as a copy; an EmberError with the code "NOT_FOUND" where they are gone. */
+  /** The logits after token `index` of the last decode, as a copy; an EmberError with the code "NOT_FOUND" where they are gone. */
   logits(index) {
     const n = this.#model.info.vocabularySize;
     return this.use((c) => numbersAt(made(logitsOf, c, size("index", index)), "float", n));
   }
 
-  /** Forgets what is behind position n of a sequence. */
+  /** Forgets what is after position n of a sequence. */
   rewind(n = 0, sequence = 0) {
     this[HANDLE].call(rewind, number("sequence", sequence), number("n", n));
   }
@@ -345,8 +345,8 @@ export class Context extends Owner {
   }
 
   /**
-   * Makes a sequence as much of the beginning of these tokens as the context has, in this sequence or (keepPrefixes) in pages that were kept,
-   * but no more than `most`; gives their number. Run the rest then, one token at least.
+   * Makes a sequence as much of the beginning of these tokens as the context has, but no more than `most`, and returns their number. The
+   * sequence may have them already; with keepPrefixes, pages that were kept may have them too. Run the rest then, one token at least.
    */
   reusePrefix(given, { sequence = 0, most, ...rest } = {}) {
     only(rest, "reusePrefix", ["sequence", "most"]);
@@ -354,7 +354,7 @@ export class Context extends Owner {
     return Number(this[HANDLE].made(sequenceReuse, number("sequence", sequence), all, n, size("most", most ?? Math.max(n - 1, 0))));
   }
 
-  /** Forgets `drop` tokens behind the first `keep` of a sequence; those behind them move forward. */
+  /** Forgets `drop` tokens after the first `keep` of a sequence; those after them move forward. */
   async shift(keep, drop, sequence = 0) {
     await this.#alone(undefined, (c) => sequenceShift(c, number("sequence", sequence), number("keep", keep), number("drop", drop)));
   }
@@ -409,7 +409,7 @@ export class Context extends Owner {
   }
 
   /**
-   * How likely a continuation is behind a prompt: { tokens: [{ token, logprob, rank }], logprob, promptTokens, reusedTokens, greedy }; rank
+   * How likely a continuation is after a prompt: { tokens: [{ token, logprob, rank }], logprob, promptTokens, reusedTokens, greedy }; rank
    * is how many tokens are likelier at its place. Scoring many continuations of one prompt runs the prompt once. Both are texts, or both
    * tokens. Options: sequence, parseSpecial, signal.
    */
@@ -418,12 +418,12 @@ export class Context extends Owner {
     const isText = typeof prompt === "string";
     if (isText !== (typeof continuation === "string")) throw refused("prompt and continuation must both be texts, or both tokens");
     const values = isText ? [...utf8(prompt), ...utf8(continuation)] : [...numbered([...prompt, ...continuation]), prompt.length];
-    const room = isText ? values[3] + 8 : continuation.length;
+    const capacity = isText ? values[3] + 8 : continuation.length;
     const how = generateOptions(options);
     try {
       const result = newStruct("ember_score_result");
       const fill = (c) => how.use((o) =>
-        filled(Uint8Array, room, (...to) => (isText ? score : scoreTokens)(c, ...values, o, ...to, result), SCORE_SIZE));
+        filled(Uint8Array, capacity, (...to) => (isText ? score : scoreTokens)(c, ...values, o, ...to, result), SCORE_SIZE));
       const tokens = scoresOf(await this.#alone(signal, fill));
       const { logprob, n_prompt, n_reused, is_greedy } = result;
       return { tokens, logprob, promptTokens: n_prompt, reusedTokens: n_reused, greedy: is_greedy !== 0 };
@@ -475,7 +475,7 @@ function numbered(list) {
   return [all, all.length];
 }
 
-/** What ember_token_scores say, which lie one behind the other. */
+/** What ember_token_scores say, which lie one after the other. */
 function scoresOf(raw) {
   const view = new DataView(raw.buffer, raw.byteOffset, raw.byteLength);
   const isLittle = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;

@@ -30,7 +30,7 @@ const whenFull = call("ember_conversation_set_when_full", "void *conversation, i
 const WHEN_FULL = ["drop_oldest", "drop_oldest_and_first", "refuse"];
 
 /**
- * A conversation with a model, which Context.conversation makes. A reply runs only what the context does not hold. What a user types can
+ * A conversation with a model, which Context.conversation makes. A reply runs only what the context does not hold. Text from a user can
  * never spell a control token.
  *
  * Options: system, a text, or saved, what save() gave; tools, toolChoice ("auto", "none", "required", a tool's name), parallelCalls,
@@ -78,8 +78,8 @@ export class Conversation extends Owner {
   }
 
   /**
-   * The same conversation in another sequence of the context, which gets what this one's holds: both go on by themselves. What setOnFull was
-   * given is not copied.
+   * The same conversation in another sequence of the context, which gets what this one's holds: both go on by themselves. The copy does not
+   * have the function of setOnFull.
    */
   fork(sequence) {
     const pointer = this[HANDLE].made(fork, number("sequence", sequence));
@@ -145,7 +145,7 @@ export class Conversation extends Owner {
     return this[HANDLE].bytes(save, 8192).slice();
   }
 
-  /** Forgets the last turn: the user's last message and all behind it. */
+  /** Forgets the last turn: the user's last message and all after it. */
   undo() {
     this[HANDLE].call(undo);
   }
@@ -190,8 +190,8 @@ export class Conversation extends Owner {
   }
 
   /**
-   * Has `f` say how many turns are dropped, the oldest first, where the conversation becomes too long: it gets the tokens that are needed,
-   * those that a sequence holds, and the turns that can be dropped. 0 ends the reply. undefined: as few as need be.
+   * Where the conversation becomes too long, `f` says how many turns are dropped, the oldest first. It gets the number of tokens needed,
+   * the number that a sequence holds, and the number of turns that can be dropped. 0 ends the reply. undefined: as few as need be.
    */
   setOnFull(f) {
     if (isSet(f) && typeof f !== "function") throw refused("setOnFull takes a function");

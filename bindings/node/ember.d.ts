@@ -44,7 +44,7 @@ export interface ModelOptions {
   checkTensors?: boolean;
   /** Most bytes of the model and all its contexts; 0: any. */
   memoryLimit?: number;
-  /** Values in place of those of the file. A whole number is an integer; { float: 1 } is not. */
+  /** Values in place of those of the file. 1 is stored as an integer, { float: 1 } is not. */
   metadata?: Record<string, string | boolean | number | bigint | { float: number }>;
 }
 

@@ -164,11 +164,11 @@ test("a prompt is echoed, and goes on where a text stands", async () => {
   const [eos] = [model.info.eos];
   assert.ok(!(await length(false)).includes(eos));
   assert.ok((await length(true)).includes(eos));
-  // Behind a text there is no second BOS, as there would be if each prompt were a text of its own.
+  // After a text there is no second BOS, as there would be if each prompt were a text of its own.
   const bos = await Model.load(path, { metadata: { "tokenizer.ggml.add_bos_token": true, "tokenizer.ggml.bos_token_id": eos } });
-  const room = bos.context({ nThreads: 1 });
-  for (const prompt of ["The sea", " was calm"]) await all(room.generate(prompt, { maxTokens: 1, ignoreEog: true, deny: [eos] }));
-  assert.deepEqual([room.tokens()[0], room.tokens().lastIndexOf(eos)], [eos, 0]);
+  const ofBos = bos.context({ nThreads: 1 });
+  for (const prompt of ["The sea", " was calm"]) await all(ofBos.generate(prompt, { maxTokens: 1, ignoreEog: true, deny: [eos] }));
+  assert.deepEqual([ofBos.tokens()[0], ofBos.tokens().lastIndexOf(eos)], [eos, 0]);
   await assert.rejects(all(context.generate("a", { echo: 1 })), isEmber("INVALID_ARGUMENT", "echo"));
 });
 

@@ -22,7 +22,7 @@ let current;
 /**
  * Has the lines of this level ("error", "warn", "info", "debug") and of those that matter more come to `f(level, text)`, for all models of
  * the process; without `f` the library is silent, as it is at the start. A thread of the library that has something to say waits until the
- * event loop gets to it. What `f` throws is an uncaught exception.
+ * event loop gets to it. An exception from `f` is an uncaught one.
  */
 export function setLog(level, f) {
   if (f !== undefined && typeof f !== "function") throw refused("setLog takes a level and a function");

@@ -67,10 +67,10 @@ const lent = new Set();
 /** A model: immutable, for any number of contexts, which keep it. */
 export class Model extends Owner {
   /**
-   * Loads a GGUF file or a folder of Hugging Face, given its path, or a GGUF file given its bytes (a Uint8Array) or { fd, offset = 0,
-   * length = 0 }, a part of an open file, to its end where length is 0. Of bytes the model has a copy; with `borrow` it uses them where they
-   * are, and they must neither change nor be transferred until `released` is called. `signal` (an AbortSignal) ends the loading, and
-   * `progress` gets how far it is, from 0 to 1; false ends it. Other options: mmap, isa, pack, lock, checkTensors, memoryLimit, metadata.
+   * Loads a GGUF file or a folder of Hugging Face, given its path. Also loads a GGUF file given its bytes (a Uint8Array) or { fd, offset =
+   * 0, length = 0 }, a part of an open file, to its end where length is 0. The model copies bytes. With `borrow` it uses them where they
+   * are; they must neither change nor be transferred until `released` is called. `signal` (an AbortSignal) ends the loading, and `progress`
+   * gets how far it is, from 0 to 1; false ends it. Other options: mmap, isa, pack, lock, checkTensors, memoryLimit, metadata.
    */
   static async load(source, { signal, progress, borrow = false, released, ...rest } = {}) {
     only(rest, "Model.load", ["signal", "progress", "borrow", "released", ...MODEL]);
@@ -78,17 +78,17 @@ export class Model extends Owner {
     if (isSet(released) && !borrow) throw refused("released is for bytes that are borrowed: give borrow: true");
     if (borrow && !(source instanceof Uint8Array)) throw refused("borrow is for a Uint8Array");
     const closing = new Closing();
-    let told;
+    let reporter;
     try {
       const cancel = closing.keep(new Cancel(signal));
-      told = isSet(progress) && closing.keep(new Callback("ember_progress_callback", 1, (done) => (progress(done) === false ? 1 : 0)));
+      reporter = isSet(progress) && closing.keep(new Callback("ember_progress_callback", 1, (done) => (progress(done) === false ? 1 : 0)));
       const options = closing.keep(modelOptions(rest));
       cancel.handle.use((t) => options.call(setToken, t));
-      if (told) options.call(setProgress, told.pointer, null);
+      if (reporter) options.call(setProgress, reporter.pointer, null);
       const pointer = await (borrow ? loadLent(source, released, options) : loadOf(source, options));
       return new Model(new Handle("model", pointer, "ember_model_release"));
     } catch (error) {
-      if (told) told.check();
+      if (reporter) reporter.check();
       throw error.code === "CANCELLED" && signal?.aborted ? signal.reason : error;
     } finally {
       closing.close();

@@ -178,13 +178,13 @@ test("vectors and scores of tokens", async () => {
   const tokens = texts.map((one) => model.tokenize(one));
   assert.deepEqual(await context.embedTokens(tokens), await context.embed(texts));
   await assert.rejects(context.embedTokens([[1 << 30]]), isEmber("INVALID_ARGUMENT", String(1 << 30)));
-  const [before, behind] = [model.tokenize("The wolf"), model.tokenize(" said", { addSpecial: false })];
+  const [before, after] = [model.tokenize("The wolf"), model.tokenize(" said", { addSpecial: false })];
   const asText = await context.score("The wolf", " said", { sequence: 1 });
   assert.equal(context.past(0), 0);
-  const asTokens = await context.score(before, behind);
+  const asTokens = await context.score(before, after);
   assert.deepEqual(asTokens.tokens, asText.tokens);
-  assert.deepEqual(asTokens.tokens.map((one) => one.token), [...behind]);
-  await assert.rejects(context.score("The wolf", behind), isEmber("INVALID_ARGUMENT", "both"));
+  assert.deepEqual(asTokens.tokens.map((one) => one.token), [...after]);
+  await assert.rejects(context.score("The wolf", after), isEmber("INVALID_ARGUMENT", "both"));
   const aborted = AbortSignal.abort(new Error("enough"));
   await assert.rejects(context.score("The wolf", " said", { signal: aborted }), aborted.reason);
 });

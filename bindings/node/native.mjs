@@ -309,10 +309,10 @@ export function read(struct, f, ...values) {
   return raw;
 }
 
-/** Asks with an array of `room` elements and, if that was too small, again. An element takes `size` of the array's. */
-export function filled(Type, room, fill, size = 1) {
+/** Asks with an array of `capacity` elements and, if that was too small, again. An element takes `size` of the array's. */
+export function filled(Type, capacity, fill, size = 1) {
   const needed = [0];
-  let buffer = new Type(size * room);
+  let buffer = new Type(size * capacity);
   const whole = () => buffer.subarray(0, size * Number(needed[0]));
   const again = (error) => {
     if (error.code !== "BUFFER_TOO_SMALL") throw error;
@@ -321,16 +321,16 @@ export function filled(Type, room, fill, size = 1) {
   };
   let result;
   try {
-    result = fill(buffer, room, needed);
+    result = fill(buffer, capacity, needed);
   } catch (error) {
     result = again(error);
   }
   return result instanceof Promise ? result.catch(again).then(whole) : whole();
 }
 
-/** Bytes, tokens or a text that a function writes behind these values, whose last arguments but the error are buffer, room and length. */
-const filledBy = (Type) => (f, room, ...values) =>
-  filled(Type, room, (buffer, capacity, needed) => f(...values, buffer, capacity, needed));
+/** Bytes, tokens or a text that a function writes after these values, whose last arguments but the error are buffer, capacity and length. */
+const filledBy = (Type) => (f, capacity, ...values) =>
+  filled(Type, capacity, (buffer, n, needed) => f(...values, buffer, n, needed));
 export const bytesOf = filledBy(Uint8Array);
 export const tokensOf = filledBy(Uint32Array);
 export const textFrom = (...values) => Buffer.from(bytesOf(...values)).toString();
@@ -397,16 +397,16 @@ export class Handle {
     return this.use((p) => read(struct, f, p, ...values));
   }
 
-  bytes(f, room, ...values) {
-    return this.use((p) => bytesOf(f, room, p, ...values));
+  bytes(f, capacity, ...values) {
+    return this.use((p) => bytesOf(f, capacity, p, ...values));
   }
 
-  tokens(f, room, ...values) {
-    return this.use((p) => tokensOf(f, room, p, ...values));
+  tokens(f, capacity, ...values) {
+    return this.use((p) => tokensOf(f, capacity, p, ...values));
   }
 
-  text(f, room, ...values) {
-    return this.use((p) => textFrom(f, room, p, ...values));
+  text(f, capacity, ...values) {
+    return this.use((p) => textFrom(f, capacity, p, ...values));
   }
 
   #done() {

@@ -1,21 +1,21 @@
 // Options of the package's functions, and what they have in common.
 import { Handle, call, made, refused, utf8 } from "./native.mjs";
 
-/** A whole number of 32 bits. */
+/** An integer of 32 bits. */
 export function number(what, n) {
-  if (!Number.isInteger(n) || n < 0 || n > 0xffffffff) throw refused(`${what} must be a whole number from 0 to ${0xffffffff}, not ${n}`);
+  if (!Number.isInteger(n) || n < 0 || n > 0xffffffff) throw refused(`${what} must be an integer from 0 to ${0xffffffff}, not ${n}`);
   return n;
 }
 
-/** A whole number that JavaScript has exactly. */
+/** An integer that JavaScript has exactly. */
 export function size(what, n) {
-  if (!Number.isSafeInteger(n) || n < 0) throw refused(`${what} must be a whole number from 0 on, not ${n}`);
+  if (!Number.isSafeInteger(n) || n < 0) throw refused(`${what} must be an integer from 0 on, not ${n}`);
   return n;
 }
 
 /** The same with a sign. */
 function whole32(what, n) {
-  if (!Number.isInteger(n) || n < -0x80000000 || n > 0x7fffffff) throw refused(`${what} must be a whole number of 32 bits, not ${n}`);
+  if (!Number.isInteger(n) || n < -0x80000000 || n > 0x7fffffff) throw refused(`${what} must be an integer of 32 bits, not ${n}`);
   return n;
 }
 

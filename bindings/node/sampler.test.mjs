@@ -84,7 +84,7 @@ test("infill, Mirostat's first version and penalties of what was generated", asy
 });
 
 test("stages come in an order of one's own", async () => {
-  // Top-k of a temperature that makes all alike keeps one token; behind a draw of the likeliest it changes nothing.
+  // Top-k of a temperature that makes all alike keeps one token; after a draw of the likeliest it changes nothing.
   const logits = Float32Array.from([1, 2, 3]);
   const ofOrder = (stages) => new Sampler({ stages, seed: 3 });
   assert.equal(ofOrder([{ topK: 1 }, { logitBias: { 0: 10 } }]).sample(logits), 2);

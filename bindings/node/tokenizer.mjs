@@ -43,8 +43,8 @@ const handleOf = (pointer) => new Handle("tokenizer", pointer, "ember_tokenizer_
 /** Turns text into tokens and back, for any number of contexts. */
 export class Tokenizer extends Owner {
   /**
-   * Loads a tokenizer without a model, of a GGUF file, which need not have tensors, of a Hugging Face folder, or of a tokenizer.json; or,
-   * given a Uint8Array, of the bytes of a GGUF file or of a tokenizer.json.
+   * Loads a tokenizer without a model, of a GGUF file, which need not have tensors, of a Hugging Face folder, or of a tokenizer.json. Given
+   * a Uint8Array, it takes the bytes of a GGUF file or of a tokenizer.json.
    */
   static async load(source) {
     if (typeof source === "string") return new Tokenizer(handleOf(await made(load, ...utf8(source))));

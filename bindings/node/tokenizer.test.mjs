@@ -111,15 +111,15 @@ test("sequences, states and memory", async () => {
   assert.throws(() => Model.estimateMemory("no.gguf"), isEmber("IO", "no.gguf"));
 });
 
-test("guessed tokens, shifts and time limits", async () => {
+test("draft tokens, shifts and time limits", async () => {
   const model = await Model.load(path);
   const context = model.context({ nThreads: 1 });
   const draft = { context: model.context({ nThreads: 1 }), count: 3 };
-  for (const guesses of [{ lookup: { count: 4 } }, { draft }]) {
+  for (const drafts of [{ lookup: { count: 4 } }, { draft }]) {
     context.rewind();
-    const { text, end } = await all(context.generate(golden.prompt, { maxTokens: golden.max_tokens, ...guesses }));
+    const { text, end } = await all(context.generate(golden.prompt, { maxTokens: golden.max_tokens, ...drafts }));
     assert.equal(text, golden.text);
-    if (guesses.draft) assert.ok(end.usage.draftedTokens > 0 && end.usage.acceptedTokens > 0);
+    if (drafts.draft) assert.ok(end.usage.draftedTokens > 0 && end.usage.acceptedTokens > 0);
   }
   const small = (await Model.load(root + shift.model)).context({ nCtx: shift.n_ctx, nThreads: 1 });
   const { n_keep: keep, n_drop: drop } = shift;

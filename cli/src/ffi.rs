@@ -30,11 +30,11 @@ mod tests {
         let file = folder.path().join("layout.c");
         std::fs::write(&file, source).expect("a file");
         let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
-        let told = Command::new(compiler)
+        let done = Command::new(compiler)
             .args(["-std=c11", "-fsyntax-only"])
             .arg(&file)
             .output()
             .expect("a C compiler");
-        assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     }
 }

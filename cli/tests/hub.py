@@ -126,21 +126,21 @@ class Hub:
         if commit != COMMIT or data is None:
             return self.send(request, 404, {"X-Error-Code": "EntryNotFound"}, b"", with_body)
         quoted = urllib.parse.quote(f"{repository}/{name}")
-        told = {"X-Repo-Commit": COMMIT}
+        headers = {"X-Repo-Commit": COMMIT}
         if self.quirks.get("circle"):
-            told["Location"] = request.path
+            headers["Location"] = request.path
         elif is_large(name):
-            told |= {"X-Linked-Etag": f'"{checksum(name, data)}"', "X-Linked-Size": str(len(data))}
-            told["Location"] = f"{self.quirks.get('elsewhere', f'http://localhost:{self.port}')}/cdn/{quoted}"
+            headers |= {"X-Linked-Etag": f'"{checksum(name, data)}"', "X-Linked-Size": str(len(data))}
+            headers["Location"] = f"{self.quirks.get('elsewhere', f'http://localhost:{self.port}')}/cdn/{quoted}"
             if self.scheme == "https":
-                told["Location"] = self.quirks.get("elsewhere", f"/cdn/{quoted}")
+                headers["Location"] = self.quirks.get("elsewhere", f"/cdn/{quoted}")
         else:
-            told["Location"] = f"/cached/{quoted}"
-        self.send(request, 302 if is_large(name) else 307, told, b"", with_body)
+            headers["Location"] = f"/cached/{quoted}"
+        self.send(request, 302 if is_large(name) else 307, headers, b"", with_body)
 
     def content(self, request, repository, name, with_body, etag=False):
         data = self.repositories[repository][name]
-        told = {"ETag": f'"{checksum(name, data)}"'} if etag else {"ETag": '"an-etag-of-the-store-2"'}
+        headers = {"ETag": f'"{checksum(name, data)}"'} if etag else {"ETag": '"an-etag-of-the-store-2"'}
         if self.quirks.get("wrong") == name:
             data = bytes([data[0] ^ 1]) + data[1:]
         if self.quirks.get("longer") == name:
@@ -151,14 +151,14 @@ class Hub:
             return self.send(request, 416, {}, b"no such range", with_body)
         if asked and not self.quirks.get("no ranges"):
             first = int(asked.removeprefix("bytes=").removesuffix("-"))
-            told["Content-Range"] = f"bytes {first}-{len(data) - 1}/{len(data)}"
+            headers["Content-Range"] = f"bytes {first}-{len(data) - 1}/{len(data)}"
             status = 206
         cut = None
         if with_body and is_large(name) and self.quirk("drop"):
             cut = max((len(data) - first) // 2, 1)
         if with_body and is_large(name) and self.quirk("drop at once"):
             cut = 0
-        self.send(request, status, told, data[first:], with_body, cut)
+        self.send(request, status, headers, data[first:], with_body, cut)
 
     def send(self, request, status, headers, body, with_body, cut=None):
         request.send_response(status)

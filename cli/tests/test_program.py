@@ -140,10 +140,10 @@ class ChatTest(unittest.TestCase):
 
     def test_lines_are_a_conversation(self):
         said = ember("chat", SMOLLM2, "--lines", "-v", "--temp", "0", "-n", "10", text=f"{self.ITALY}\n\nAre you sure?\n")
-        told = re.findall(r"prompt (\d+) tokens, (\d+) of them new", said.stderr)
-        self.assertEqual(len(told), 2)
-        self.assertEqual(told[0][0], told[0][1])
-        self.assertLess(int(told[1][1]), int(told[1][0]) // 2)
+        found = re.findall(r"prompt (\d+) tokens, (\d+) of them new", said.stderr)
+        self.assertEqual(len(found), 2)
+        self.assertEqual(found[0][0], found[0][1])
+        self.assertLess(int(found[1][1]), int(found[1][0]) // 2)
         self.assertIn("ember: the reply is cut off: -n allows no more tokens", said.stderr)
 
     def test_system_text_and_template_are_followed(self):
@@ -241,9 +241,9 @@ class OtherTest(unittest.TestCase):
         self.assertGreater(found["memory"]["weights"], 90e6)
         larger = json.loads(ember("inspect", "--json", SMOLLM2, "-c", "8192").stdout)["memory"]["kv"]
         self.assertGreater(larger, found["memory"]["kv"] * 1.9)
-        told = ember("inspect", SMOLLM2).stdout
-        self.assertRegex(told, r"(?m)^supported +yes$")
-        self.assertIn("for a context of 4096 tokens", told)
+        printed = ember("inspect", SMOLLM2).stdout
+        self.assertRegex(printed, r"(?m)^supported +yes$")
+        self.assertIn("for a context of 4096 tokens", printed)
         template = ember("inspect", "--template", SMOLLM2).stdout
         self.assertEqual(template, found["metadata"]["tokenizer.chat_template"])
         ember("inspect", "--template", TALES, code=1)
@@ -254,9 +254,9 @@ class OtherTest(unittest.TestCase):
             path = pathlib.Path(folder) / "x.gguf"
             key = b"general.architecture\x08\0\0\0\x04\0\0\0\0\0\0\0"
             path.write_bytes(pathlib.Path(TALES).read_bytes().replace(key + b"gpt2", key + b"\x1b[2J"))
-            told = ember("inspect", str(path)).stdout
-            self.assertRegex(told, r"(?m)^supported +no: .*architecture")
-            self.assertNotIn("\x1b", told)
+            printed = ember("inspect", str(path)).stdout
+            self.assertRegex(printed, r"(?m)^supported +no: .*architecture")
+            self.assertNotIn("\x1b", printed)
 
     def test_files_are_quantized(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -75,7 +75,7 @@ static void print_help(const char *program)
            program, COLD_PROMPT, program);
 }
 
-/* The value behind option number *i as numbers from 0 to `max` with commas between them. */
+/* The value after option number *i as numbers from 0 to `max` with commas between them. */
 static struct list option_list(int argc, char **argv, int *i, uint32_t max)
 {
     const char *option = argv[*i];
@@ -88,7 +88,7 @@ static struct list option_list(int argc, char **argv, int *i, uint32_t max)
         if (len < sizeof word)
             memcpy(word, at, len);
         if (list.n == MAX_VALUES || !read_unsigned(word, max, &number))
-            usage_error(argv[0], "the option %s takes at most %d whole numbers from 0 to %lu with commas, not \"%s\"",
+            usage_error(argv[0], "the option %s takes at most %d integers from 0 to %lu with commas, not \"%s\"",
                         option, MAX_VALUES, (unsigned long)max, value);
         list.values[list.n++] = (uint32_t)number;
         at += len;
@@ -306,7 +306,7 @@ static ember_status decode(struct run *r, uint32_t n)
     return status;
 }
 
-/* One measurement: `work` on `n` tokens behind `depth` others. */
+/* One measurement: `work` on `n` tokens after `depth` others. */
 static ember_status measure(struct run *r, const char *what, ember_status (*work)(struct run *, uint32_t), uint32_t n,
                             uint32_t depth)
 {

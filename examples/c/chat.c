@@ -38,7 +38,7 @@ struct chat {
     struct text messages; /* a JSON array without its last bracket */
     struct text prompt, answer;
     uint32_t *tokens, *plain;
-    size_t n_tokens_room;
+    size_t tokens_capacity;
 };
 
 /* Ends loading and answers. */
@@ -80,7 +80,7 @@ static void print_help(const char *program)
            "Usage: %s -m MODEL [options]\n"
            "\n"
            "  -m MODEL       GGUF file or folder\n"
-           "  --system TEXT  what the model is told before the conversation\n"
+           "  --system TEXT  the system message, before the conversation\n"
            "  --template J   a chat template in Jinja instead of the model's own\n"
            "  -n N           most tokens of an answer (default: 512)\n"
            "  --temp T       temperature; 0 always takes the most probable token (default: 0.8)\n"
@@ -117,7 +117,7 @@ static struct settings read_command_line(int argc, char **argv)
         else if (*arg == '-')
             usage_error(argv[0], "there is no option %s", arg);
         else
-            usage_error(argv[0], "\"%s\" has no option before it; a model goes behind -m, messages to standard input", arg);
+            usage_error(argv[0], "\"%s\" has no option before it; a model goes after -m, messages to standard input", arg);
     }
     if (s.text.model == NULL)
         usage_error(argv[0], "a model is needed (-m)");
@@ -155,18 +155,18 @@ static void append_message(struct text *messages, const char *role, const char *
     append(messages, "\"}", 2);
 }
 
-/* The tokens of a text into `tokens`, which has room for n_tokens_room; more room is made when it is needed. */
+/* The tokens of a text into `tokens`, whose capacity is tokens_capacity; it grows when it is too small. */
 static ember_status tokenize(struct chat *chat, const char *text, size_t len, bool parse_special, uint32_t **tokens,
                              size_t *n, ember_error **err)
 {
-    ember_status status = ember_model_tokenize(chat->model, text, len, false, parse_special, *tokens, chat->n_tokens_room, n, err);
+    ember_status status = ember_model_tokenize(chat->model, text, len, false, parse_special, *tokens, chat->tokens_capacity, n, err);
     if (status != EMBER_E_BUFFER_TOO_SMALL)
         return status;
     ember_error_free(*err);
-    chat->n_tokens_room = *n;
+    chat->tokens_capacity = *n;
     chat->tokens = grow(chat->tokens, *n, sizeof *chat->tokens);
     chat->plain = grow(chat->plain, *n, sizeof *chat->plain);
-    return ember_model_tokenize(chat->model, text, len, false, parse_special, *tokens, chat->n_tokens_room, n, err);
+    return ember_model_tokenize(chat->model, text, len, false, parse_special, *tokens, chat->tokens_capacity, n, err);
 }
 
 /* Whether a text may become a message: it is UTF-8 and does not spell a control token, which could end the message before

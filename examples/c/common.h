@@ -63,7 +63,7 @@ static inline int refused(const char *program, ember_error *err)
     return EXIT_REFUSED;
 }
 
-/* Reads digits alone (no sign, no space, nothing behind) as a number of at most `max`; 0 when they are none. */
+/* Reads digits alone (no sign, no space, nothing after) as a number of at most `max`; 0 when they are none. */
 static inline int read_unsigned(const char *text, uint64_t max, uint64_t *out)
 {
     uint64_t value = 0;
@@ -81,27 +81,27 @@ static inline int read_unsigned(const char *text, uint64_t max, uint64_t *out)
     return 1;
 }
 
-/* The value behind option number *i, which the caller has at argv[*i]; ends the program when there is none. */
+/* The value after option number *i, which the caller has at argv[*i]; ends the program when there is none. */
 static inline const char *option_value(int argc, char **argv, int *i)
 {
     if (*i + 1 >= argc)
-        usage_error(argv[0], "the option %s needs a value behind it", argv[*i]);
+        usage_error(argv[0], "the option %s needs a value after it", argv[*i]);
     return argv[++*i];
 }
 
-/* The value behind option number *i as a whole number from 0 to `max`. */
+/* The value after option number *i as an integer from 0 to `max`. */
 static inline uint64_t option_unsigned(int argc, char **argv, int *i, uint64_t max)
 {
     const char *option = argv[*i];
     const char *value = option_value(argc, argv, i);
     uint64_t number = 0;
     if (!read_unsigned(value, max, &number))
-        usage_error(argv[0], "the option %s takes a whole number from 0 to %llu, not \"%s\"", option,
+        usage_error(argv[0], "the option %s takes an integer from 0 to %llu, not \"%s\"", option,
                     (unsigned long long)max, value);
     return number;
 }
 
-/* The value behind option number *i as a number from `min` to `max`. */
+/* The value after option number *i as a number from `min` to `max`. */
 static inline float option_float(int argc, char **argv, int *i, double min, double max)
 {
     const char *option = argv[*i];
@@ -122,7 +122,7 @@ static inline int written(const char *program, FILE *stream, const char *name)
     return 0;
 }
 
-/* Makes room for `n` elements of `size` bytes; ends the program when there is none. */
+/* Allocates `n` elements of `size` bytes; ends the program when the memory is short. */
 static inline void *grow(void *memory, size_t n, size_t size)
 {
     void *more = n == 0 || n > SIZE_MAX / size ? NULL : realloc(memory, n * size);
@@ -133,7 +133,7 @@ static inline void *grow(void *memory, size_t n, size_t size)
     return more;
 }
 
-/* All of standard input and a NUL behind it, for the caller to free. */
+/* All of standard input and a NUL after it, for the caller to free. */
 static inline char *read_input(const char *program, size_t *len)
 {
     size_t capacity = 4096;
@@ -173,7 +173,7 @@ static inline int write_floats(FILE *file, const float *numbers, size_t n)
     return 1;
 }
 
-/* What programs that write text are told about the model, its context and the sampler. */
+/* What programs that write text print about the model, its context and the sampler. */
 struct text_settings {
     const char *model;
     uint32_t n_tokens;

@@ -5,7 +5,7 @@
 struct settings {
     const char *model;
     const char *out_path;
-    uint32_t *tokens; /* room for all arguments */
+    uint32_t *tokens; /* as many as there are arguments */
     size_t n_tokens;
     bool from_tokens;
     int32_t pooling;
@@ -58,7 +58,7 @@ static void add_operand(struct settings *s, const char *program, const char *arg
     else if (s->model == NULL)
         s->model = arg;
     else if (s->from_tokens)
-        usage_error(program, "\"%s\" is not a token id; ids are whole numbers from 0 on", arg);
+        usage_error(program, "\"%s\" is not a token id; ids are integers from 0 on", arg);
     else
         usage_error(program, "\"%s\" is one argument too many; texts go to standard input", arg);
 }
@@ -160,7 +160,7 @@ static ember_status embed(const struct settings *s, ember_context *context, cons
 {
     ember_embed_options *options = NULL;
     ember_status status = make_options(s, &options, err);
-    /* The first call learns how much room is needed. */
+    /* The first call learns how large the buffer must be. */
     for (int call = 0; call < 2 && status == EMBER_OK; call++) {
         size_t capacity = *n;
         status = s->from_tokens ? ember_embed_tokens(context, s->tokens, s->n_tokens, &s->n_tokens, 1, options,

@@ -81,7 +81,7 @@ static struct settings read_command_line(int argc, char **argv)
         else if (*arg == '-')
             usage_error(argv[0], "there is no option %s", arg);
         else
-            usage_error(argv[0], "\"%s\" has no option before it; a prompt goes behind -p, a model behind -m", arg);
+            usage_error(argv[0], "\"%s\" has no option before it; a prompt goes after -p, a model after -m", arg);
     }
     return s;
 }

@@ -42,12 +42,12 @@ static void add_operand(struct settings *s, const char *program, const char *arg
     else if (s->out_path == NULL)
         s->out_path = arg;
     else if (!read_unsigned(arg, UINT32_MAX, &id))
-        usage_error(program, "\"%s\" is not a token id; ids are whole numbers from 0 on", arg);
+        usage_error(program, "\"%s\" is not a token id; ids are integers from 0 on", arg);
     else
         s->tokens[s->n_tokens++] = (uint32_t)id;
 }
 
-/* `tokens` has room for all arguments. */
+/* `tokens` can hold all arguments. */
 static struct settings read_command_line(int argc, char **argv, uint32_t *tokens)
 {
     struct settings s = {NULL, NULL, tokens, 0, 0, 0, 0};

@@ -81,13 +81,13 @@ static int read_ids(const char *program, char *text, size_t len, uint32_t *ids, 
 {
     *n = 0;
     if (strlen(text) != len) {
-        fprintf(stderr, "%s: standard input has a NUL byte; token ids are whole numbers between spaces\n", program);
+        fprintf(stderr, "%s: standard input has a NUL byte; token ids are integers between spaces\n", program);
         return 0;
     }
     for (char *word = strtok(text, " \t\r\n"); word != NULL; word = strtok(NULL, " \t\r\n")) {
         uint64_t id = 0;
         if (!read_unsigned(word, UINT32_MAX, &id)) {
-            fprintf(stderr, "%s: \"%s\" on standard input is not a token id; ids are whole numbers from 0 on\n",
+            fprintf(stderr, "%s: \"%s\" on standard input is not a token id; ids are integers from 0 on\n",
                     program, word);
             return 0;
         }

@@ -12,9 +12,9 @@ def pack(out, targets):
         name = f"ember-{version()}-{target.name}"
         with tempfile.TemporaryDirectory() as work:
             # A prefix of its own, so that paths from one folder to another are right; where it lies does not matter.
-            told = {key: value for key, value in os.environ.items() if key not in ("LIBDIR", "INCLUDEDIR")}
-            told.update(DESTDIR=work, PREFIX=f"/{name}")
-            subprocess.run([ROOT / "scripts/install.sh", "--relocatable", target.folder / "lib"], check=True, env=told)
+            settings = {key: value for key, value in os.environ.items() if key not in ("LIBDIR", "INCLUDEDIR")}
+            settings.update(DESTDIR=work, PREFIX=f"/{name}")
+            subprocess.run([ROOT / "scripts/install.sh", "--relocatable", target.folder / "lib"], check=True, env=settings)
             files, links = {}, {}
             for folder, _, entries in os.walk(work):
                 for entry in entries:

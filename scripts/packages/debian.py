@@ -86,11 +86,11 @@ def build(out, name, architecture, tree, fields, short, more, scripts=()):
         package = out / f"{name}_{version()}_{architecture}.deb"
         command = ["dpkg-deb", "--root-owner-group", "-Zxz", "--uniform-compression", "--build", str(root), str(package)]
         # Times of files are no later than this.
-        told = {**os.environ, "SOURCE_DATE_EPOCH": str(epoch())}
+        settings = {**os.environ, "SOURCE_DATE_EPOCH": str(epoch())}
         for folder, _, files in os.walk(root):
             for path in [folder, *(f"{folder}/{file}" for file in files)]:
                 os.utime(path, (epoch(), epoch()), follow_symlinks=False)
-        subprocess.run(command, check=True, env=told, stdout=subprocess.DEVNULL)
+        subprocess.run(command, check=True, env=settings, stdout=subprocess.DEVNULL)
 
 
 def documents(name, texts, bill):
@@ -112,8 +112,8 @@ def pack(out, targets):
         architecture, folder = ARCHITECTURES[target.name]
         major = version().split(".")[0]
         with tempfile.TemporaryDirectory() as work:
-            told = {**os.environ, "DESTDIR": work, "PREFIX": "/usr", "LIBDIR": f"/usr/lib/{folder}", "INCLUDEDIR": "/usr/include"}
-            subprocess.run([ROOT / "scripts/install.sh", target.folder / "lib"], check=True, env=told)
+            settings = {**os.environ, "DESTDIR": work, "PREFIX": "/usr", "LIBDIR": f"/usr/lib/{folder}", "INCLUDEDIR": "/usr/include"}
+            subprocess.run([ROOT / "scripts/install.sh", target.folder / "lib"], check=True, env=settings)
             shared, develop = {}, {}
             for inside, _, files in os.walk(work):
                 for file in files:

@@ -31,8 +31,8 @@ def compiler():
     beside = os.path.join(os.path.dirname(os.path.realpath(shutil.which(java) or java)), "javac") if java else "javac"
     javac = shutil.which(os.environ.get("JAVAC", beside))
     if javac:
-        told = subprocess.run([javac, "-version"], capture_output=True, text=True)
-        found = re.search(r"javac (\d+)", told.stdout + told.stderr)
+        done = subprocess.run([javac, "-version"], capture_output=True, text=True)
+        found = re.search(r"javac (\d+)", done.stdout + done.stderr)
         if found and int(found[1]) >= 22:
             return javac
     return None

@@ -41,7 +41,7 @@ def pack(out, targets):
                     os.chmod(f"{inside}/{name}", 0o755)
                 for name in files:
                     os.chmod(f"{inside}/{name}", 0o755 if ember and name == ember.name else 0o644)
-            told = {
+            settings = {
                 "EMBER_LIBRARY": library,
                 "EMBER_WHEEL_PLATFORM": target.wheel,
                 "EMBER_PROGRAM": f"{work}/{ember.name}" if ember else "",
@@ -49,7 +49,7 @@ def pack(out, targets):
                 "SOURCE_DATE_EPOCH": str(max(epoch(), 315532800)),
             }
             command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation"]
-            subprocess.run([*command, "-w", str(folder), work], check=True, env={**os.environ, **told})
+            subprocess.run([*command, "-w", str(folder), work], check=True, env={**os.environ, **settings})
 
 
 def source(folder):

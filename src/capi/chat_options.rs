@@ -7,7 +7,7 @@ use super::error::ember_error;
 use super::guard::{guard, guard_value};
 use super::handle::{CType, Exclusive, try_into_raw};
 use crate::error::{Error, Result, ember_status};
-use crate::memory::{copied_text, expect_room};
+use crate::memory::{copied_text, expect_memory};
 
 /// How a conversation becomes text. Made with ember_chat_options_new, owned by the caller, used by one thread at a time.
 #[allow(non_camel_case_types, reason = "the C name")]
@@ -61,7 +61,7 @@ pub(super) fn options_or_default(options: *const ember_chat_options) -> Result<C
             let options = handle!(options).lock("options")?;
             let ChatOptions { tools, variables, template, template_name, tool_choice, .. } = &*options;
             let texts = [tools, variables, template, template_name, tool_choice];
-            expect_room(texts.into_iter().flatten().map(String::len).sum(), "a copy of the options")?;
+            expect_memory(texts.into_iter().flatten().map(String::len).sum(), "a copy of the options")?;
             Ok(options.clone())
         }
     }

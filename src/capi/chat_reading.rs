@@ -7,7 +7,7 @@ use super::chat_options::ChatOptions;
 use crate::chat::reply::{End, Event, ReplyFormat, ReplyOptions, ReplyParser, ToolChoice, Tools};
 use crate::chat::{memory_needed, template_memory};
 use crate::error::Result;
-use crate::memory::expect_room;
+use crate::memory::expect_memory;
 use crate::model::LoadedModel;
 
 /// The object that an `ember_chat_parser` handle points to.
@@ -46,9 +46,9 @@ impl Reading {
     pub fn new(model: &LoadedModel, options: ChatOptions, prompt: &str) -> Result<Reading> {
         let of_model = || model.chat_template(options.template_name.as_deref(), options.tools.is_some());
         let source = options.template.as_deref().map_or_else(of_model, Ok)?;
-        expect_room(template_memory(source), "a chat template of this length")?;
+        expect_memory(template_memory(source), "a chat template of this length")?;
         let json = options.tools.as_deref().unwrap_or("[]");
-        expect_room(memory_needed(json).saturating_add(prompt.len()), "the tools of a conversation")?;
+        expect_memory(memory_needed(json).saturating_add(prompt.len()), "the tools of a conversation")?;
         let format = ReplyFormat::of_template(source)?;
         let tools = Tools::parse(json)?;
         let tool_choice = ToolChoice::parse(options.tool_choice.as_deref().unwrap_or_default())?;
@@ -67,7 +67,7 @@ impl Reading {
     pub fn push(&mut self, text: &str) -> Result<()> {
         self.n_bytes = self.n_bytes.saturating_add(text.len());
         // The text may be held, be a part of a call and stand in the events, and each of them may grow to twice its size.
-        expect_room(self.n_bytes.saturating_mul(12), "a reply of this length")?;
+        expect_memory(self.n_bytes.saturating_mul(12), "a reply of this length")?;
         self.events.extend(self.parser.push(text));
         Ok(())
     }

@@ -11,7 +11,7 @@ use super::model::ember_model;
 use crate::context::ScoreOptions;
 use crate::error::{Error, Result, ember_status};
 use crate::gguf::ScoreActivation;
-use crate::memory::{copied_text, expect_room};
+use crate::memory::{copied_text, expect_memory};
 use crate::model::LoadedModel;
 
 /// How texts are scored. Made with ember_classify_options_new, owned by the caller, used by one thread at a time.
@@ -58,7 +58,7 @@ fn options_or_default(options: *const ember_classify_options) -> Result<ScoreOpt
         true => Ok(ScoreOptions::default()),
         false => {
             let options = handle!(options).lock("options")?;
-            expect_room(options.template.len(), "a copy of the options")?;
+            expect_memory(options.template.len(), "a copy of the options")?;
             Ok(options.clone())
         }
     }

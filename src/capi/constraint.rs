@@ -9,7 +9,7 @@ use super::handle::{CType, Exclusive, try_into_raw};
 use super::model::ember_model;
 use crate::constrain::{Constraint, ConstraintOptions, Grammar, Limits, Progress, Trigger};
 use crate::error::{Error, Result, ember_status};
-use crate::memory::expect_room;
+use crate::memory::expect_memory;
 use crate::model::LoadedModel;
 
 /// The crate llguidance has C functions of its own, which a shared library would export beside Ember's. Each object file may ask for a symbol
@@ -149,7 +149,7 @@ fn to_trigger(text: &str) -> Result<Trigger> {
     match text {
         "" => Err(Error::InvalidArgument("text is empty: it would be found everywhere".into())),
         text => {
-            expect_room(text.len().saturating_mul(4), "a trigger of this length")?;
+            expect_memory(text.len().saturating_mul(4), "a trigger of this length")?;
             Ok(Trigger::Text(text.to_owned()))
         }
     }

@@ -9,7 +9,7 @@ use super::handle::{CType, Exclusive, try_into_raw};
 use super::tokenizer::ember_tokenizer;
 use crate::error::{Error, Result, ember_status};
 use crate::generate::{FimOptions, FimOrder, fim_prompt};
-use crate::memory::{copied_text, expect_room};
+use crate::memory::{copied_text, expect_memory};
 
 /// What a prompt to fill a gap has beside the text around it. Made with ember_fim_options_new, owned by the caller, used by one
 /// thread at a time.
@@ -72,7 +72,7 @@ fn options_or_default(options: *const ember_fim_options) -> Result<FimOptions> {
             let options = handle!(options).lock("options")?;
             let n_bytes =
                 options.others.iter().map(|(name, text)| name.len() + text.len() + 64).sum::<usize>();
-            expect_room(n_bytes + options.repository.len() + options.file.len(), "a copy of the options")?;
+            expect_memory(n_bytes + options.repository.len() + options.file.len(), "a copy of the options")?;
             Ok(options.clone())
         }
     }

@@ -11,7 +11,7 @@ use super::guard::{guard, guard_value};
 use super::handle::{CType, Exclusive, try_into_raw};
 use crate::error::{Error, Result, ember_status};
 use crate::generate::{GenerateOptions, MAX_TOPS, Shift};
-use crate::memory::expect_room;
+use crate::memory::expect_memory;
 
 /// How to generate. Made with ember_generate_options_new, owned by the caller, used by one thread at a time.
 #[allow(non_camel_case_types, reason = "the C name")]
@@ -31,7 +31,7 @@ pub(super) fn options_or_default(options: *const ember_generate_options) -> Resu
         false => {
             let options = handle!(options).lock("options")?;
             let n_bytes = options.stops.iter().map(String::len).sum::<usize>();
-            expect_room(n_bytes.saturating_mul(16), "stops of this length")?;
+            expect_memory(n_bytes.saturating_mul(16), "stops of this length")?;
             Ok(options.clone())
         }
     }
@@ -51,7 +51,9 @@ fn to_shift(n_keep: u32, n_drop: u32) -> Option<Shift> {
 fn to_stop(stop: &str) -> Result<String> {
     match stop {
         "" => Err(Error::InvalidArgument("stop is empty: it would end every text".into())),
-        stop => expect_room(stop.len().saturating_mul(4), "a stop of this length").map(|()| stop.to_owned()),
+        stop => {
+            expect_memory(stop.len().saturating_mul(4), "a stop of this length").map(|()| stop.to_owned())
+        }
     }
 }
 

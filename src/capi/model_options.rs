@@ -12,7 +12,7 @@ use super::handle::{CType, Exclusive, try_into_raw};
 use crate::error::{Error, Result, ember_status};
 use crate::gguf::{GgufString, Value};
 use crate::kernels::Isa;
-use crate::memory::{Allocator, expect_room};
+use crate::memory::{Allocator, expect_memory};
 use crate::model::{LoadOptions, Pack, ProgressCallback};
 
 /// How to load a model. Made with ember_model_options_new, owned by the caller, used by one thread at a time.
@@ -129,7 +129,7 @@ fn set_meta(options: &mut LoadOptions, key: &str, value: Value) -> Result<()> {
     if key.is_empty() {
         return Err(Error::InvalidArgument("key is empty".into()));
     }
-    expect_room(key.len().saturating_mul(4), "a key of this length")?;
+    expect_memory(key.len().saturating_mul(4), "a key of this length")?;
     options.metadata.retain(|(known, _)| &**known != key);
     options.metadata.push((key.into(), value));
     Ok(())
@@ -154,7 +154,7 @@ pub(super) fn options_or_default(options: *const ember_model_options) -> Result<
                 _ => key.len(),
             };
             let sum = options.metadata.iter().map(n_bytes).sum::<usize>();
-            expect_room(sum.saturating_mul(4), "a copy of the options")?;
+            expect_memory(sum.saturating_mul(4), "a copy of the options")?;
             Ok(options.clone())
         }
     }
@@ -493,7 +493,7 @@ pub unsafe extern "C" fn ember_model_options_set_meta_string(
 ) -> ember_status {
     guard(err, || {
         let (options, key, value) = (handle!(options), text!(key, key_len), text!(value, value_len));
-        expect_room(value.len().saturating_mul(4), "a text of this length")?;
+        expect_memory(value.len().saturating_mul(4), "a text of this length")?;
         set_meta(&mut *options.lock("options")?, key, Value::String(GgufString::copy(value.as_bytes())))
     })
 }

@@ -11,7 +11,7 @@ use super::sampler::{ember_sampler, push};
 use crate::constrain::Constraint;
 use crate::error::{Error, Result, ember_status};
 use crate::generate::{DEFAULT_BREAKERS, breakers};
-use crate::memory::expect_room;
+use crate::memory::expect_memory;
 use crate::sampler::{Custom, Dry, Penalties, Stage};
 
 /// Looks at the candidates that the stages before have left, and may change their logits. It runs on the thread that
@@ -51,12 +51,12 @@ fn texts_or_default(array: *const *const c_char, texts: Vec<&str>) -> Vec<&str> 
 
 /// A list for a stage, which makes another of it.
 fn copied(tokens: &[u32]) -> Result<Vec<u32>> {
-    expect_room(4 * size_of_val(tokens), "a list of this length").map(|()| tokens.to_vec())
+    expect_memory(4 * size_of_val(tokens), "a list of this length").map(|()| tokens.to_vec())
 }
 
 /// Pairs of tokens and biases.
 fn pairs(tokens: &[u32], biases: &[f32]) -> Result<Vec<(u32, f32)>> {
-    expect_room(8 * size_of_val(tokens), "a list of this length")?;
+    expect_memory(8 * size_of_val(tokens), "a list of this length")?;
     Ok(tokens.iter().copied().zip(biases.iter().copied()).collect())
 }
 

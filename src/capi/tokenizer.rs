@@ -10,7 +10,7 @@ use super::guard::{guard, guard_value};
 use super::handle::{CType, try_into_raw};
 use super::model::{ember_model, to_path_of};
 use crate::error::{Result, ember_status};
-use crate::memory::expect_room;
+use crate::memory::expect_memory;
 use crate::model::{open_tokenizer, tokenizer_from_bytes};
 use crate::tokenizer::Tokenizer;
 
@@ -30,7 +30,7 @@ impl TokenizerObject {
     /// The tokenizer, to encode a text of `n_bytes`. `NoMemory` when the system has too little for that.
     pub(super) fn for_text(&self, n_bytes: usize) -> Result<&Tokenizer> {
         let n_needed = n_bytes.saturating_mul(self.tokenizer.memory_per_byte());
-        expect_room(n_needed, "tokenizing a text of this length")?;
+        expect_memory(n_needed, "tokenizing a text of this length")?;
         Ok(&self.tokenizer)
     }
 }

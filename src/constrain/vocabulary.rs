@@ -9,7 +9,7 @@ use llguidance::earley::SlicedBiasComputer;
 use toktrie::{InferenceCapabilities, SimpleVob, TokEnv, TokRxInfo, TokTrie, TokenId, TokenizerEnv};
 
 use crate::error::{Error, Result};
-use crate::memory::expect_room;
+use crate::memory::expect_memory;
 use crate::tokenizer::Tokenizer;
 
 /// Longest token that a constraint allows; the trie holds no longer ones. (GLM-4 has one of 1024 spaces.)
@@ -85,7 +85,7 @@ impl Vocabulary {
             )));
         }
         // A vector and a node of the builder for each token, two copies of the trie and of its slices.
-        expect_room(
+        expect_memory(
             n.saturating_mul(64).saturating_add(n_bytes.saturating_mul(16)),
             "the trie of the vocabulary",
         )?;

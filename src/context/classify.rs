@@ -8,7 +8,7 @@ use super::{Context, EmbedOptions};
 use crate::arch::head::TextHead;
 use crate::error::{Error, Result};
 use crate::gguf::ScoreActivation;
-use crate::memory::{expect_room, filled};
+use crate::memory::{expect_memory, filled};
 use crate::nn::pooling::Pooling;
 use crate::tokenizer::Encoder;
 
@@ -116,7 +116,7 @@ impl Context {
             })?,
         };
         let n_bytes: usize = documents.iter().map(|text| 512 + 2 * (query.len() + text.len())).sum();
-        expect_room(n_bytes, "tokenizing so many texts")?;
+        expect_memory(n_bytes, "tokenizing so many texts")?;
         let most = options.truncate.then_some(self.longest().most);
         let (mut tokens, mut seconds) = (Vec::new(), Vec::new());
         let watch = self.watch(None);

@@ -10,7 +10,7 @@ use crate::backend::{PageTables, Run, StatePlan, StateRun};
 use crate::cache::{EMBED_SLOTS, PAGE_LEN};
 use crate::cancel::Watch;
 use crate::error::{Error, Result, quoted};
-use crate::memory::expect_room;
+use crate::memory::expect_memory;
 use crate::nn::Batch;
 use crate::nn::head::Output;
 use crate::nn::pooling::{self, Pooling};
@@ -234,7 +234,7 @@ impl Context {
         let tokenizer = self.model.tokenizer()?;
         // The memory of a list and its entry in others, and of the tokens.
         let n_bytes: usize = texts.iter().map(|text| 128 + 2 * text.len()).sum();
-        expect_room(n_bytes, "tokenizing so many texts")?;
+        expect_memory(n_bytes, "tokenizing so many texts")?;
         let Longest { most, .. } = self.longest();
         let closing = tokenizer.suffix();
         let prompt = match prompt {

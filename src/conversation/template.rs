@@ -8,7 +8,7 @@ use crate::chat::reply::{ReplyFormat, ReplyOptions, ReplyParser, ToolChoice, Too
 use crate::chat::{ChatInput, ChatTemplate, Guard, Rendered, memory_needed, template_memory};
 use crate::constrain::Constraint;
 use crate::error::Result;
-use crate::memory::expect_room;
+use crate::memory::expect_memory;
 use crate::model::LoadedModel;
 use crate::tokenizer::Tokenizer;
 
@@ -38,7 +38,7 @@ impl Template {
             Some(text) => (text, true),
             None => (model.chat_template(name, has_tools)?, false),
         };
-        expect_room(template_memory(text), "a chat template of this length")?;
+        expect_memory(template_memory(text), "a chat template of this length")?;
         let compiled = ChatTemplate::parse(text);
         let compiled = if is_own { compiled? } else { compiled.map_err(|e| e.within(model.name()))? };
         let roles: [(&str, RoleOf); 4] = [
@@ -104,7 +104,7 @@ impl Template {
         let n_bytes = more.fold(memory_needed(messages), |sum, json| sum.saturating_add(memory_needed(json)));
         // With a guard there are two copies of all texts.
         let n_copies = if self.guard.is_some() { 2 } else { 1 };
-        expect_room(n_bytes.saturating_mul(n_copies), "a conversation of this length")?;
+        expect_memory(n_bytes.saturating_mul(n_copies), "a conversation of this length")?;
         let input = ChatInput { special_tokens: self.special_tokens.clone(), ..input };
         self.compiled.render_under(messages, &input, self.guard.as_ref(), look)
     }

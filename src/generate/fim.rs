@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::error::{Error, Result};
-use crate::memory::expect_room;
+use crate::memory::expect_memory;
 use crate::tokenizer::Tokenizer;
 
 /// The order of the parts.
@@ -53,7 +53,7 @@ pub fn fim_prompt(
 ) -> Result<Vec<u32>> {
     let n_bytes = options.others.iter().map(|(name, text)| name.len() + text.len()).sum::<usize>();
     let n_bytes = n_bytes.saturating_add(prefix.len()).saturating_add(suffix.len());
-    expect_room(n_bytes.saturating_mul(tokenizer.memory_per_byte()), "tokenizing a text of this length")?;
+    expect_memory(n_bytes.saturating_mul(tokenizer.memory_per_byte()), "tokenizing a text of this length")?;
     let marks = tokenizer.fill_in();
     let before = needed(marks.prefix, "the text before the gap", "this needs")?;
     let after = needed(marks.suffix, "the text after the gap", "this needs")?;

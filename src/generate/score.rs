@@ -6,7 +6,7 @@ use super::{check_ids, common_prefix, encode, keep_prefix};
 use crate::cancel::CancelToken;
 use crate::context::{Context, Tokens};
 use crate::error::{Error, Result};
-use crate::memory::{copied, expect_room, filled, with_capacity};
+use crate::memory::{copied, expect_memory, filled, with_capacity};
 
 /// The options of scoring.
 #[derive(Debug, Clone, Default)]
@@ -87,7 +87,7 @@ impl Scoring {
             let whole = [&given[..], &[start], &answer[..n]].concat();
             return Scoring::of_tokens(context, &whole, given.len() + 1, options);
         }
-        expect_room(prompt.len() + continuation.len(), "a text of this length")?;
+        expect_memory(prompt.len() + continuation.len(), "a text of this length")?;
         let whole = ids(&[prompt, continuation].concat())?;
         let n_prompt = common_prefix(&given, &whole);
         Scoring::of_tokens(context, &whole, n_prompt, options)

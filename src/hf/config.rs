@@ -9,13 +9,13 @@ use super::Folder;
 use crate::error::{Error, Result};
 use crate::gguf::json::tree;
 use crate::gguf::quoted;
-use crate::memory::expect_room;
+use crate::memory::expect_memory;
 
 /// The most bytes of such a file: real ones have some thousand.
 const MAX_BYTES: u64 = 1 << 20;
 /// The most bytes of memory that a byte of JSON becomes, as a [`Value`]: an object of one key is a node of a tree, which
 /// has room for eleven.
-pub const ROOM_PER_BYTE: usize = 128;
+pub const MEMORY_PER_BYTE: usize = 128;
 
 /// A file that is a JSON object.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub struct ListFile {
 /// The JSON in the file `name` of `folder`.
 fn value(folder: &Folder<'_>, name: &str) -> Result<Value> {
     let bytes = folder.read(name, MAX_BYTES)?;
-    expect_room(bytes.len() * ROOM_PER_BYTE, "its JSON").map_err(|e| e.within(name))?;
+    expect_memory(bytes.len() * MEMORY_PER_BYTE, "its JSON").map_err(|e| e.within(name))?;
     let value = tree(&bytes).or_else(|e| named_numbers(&bytes).map_or(Err(e), |bytes| tree(&bytes)));
     value.map_err(|e| Error::Format(format!("{name}: the file is not JSON: {e}")))
 }

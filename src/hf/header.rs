@@ -9,18 +9,18 @@ use safetensors::tensor::{Dtype, Metadata, TensorInfo};
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
-use super::config::ROOM_PER_BYTE;
+use super::config::MEMORY_PER_BYTE;
 use crate::error::{Error, Result, shortened, sizes};
 use crate::gguf::json::tree;
 use crate::gguf::quoted;
-use crate::memory::expect_room;
+use crate::memory::expect_memory;
 
 /// Bytes of the header's length, with which a file begins.
 const N_LEN: usize = 8;
 /// The most bytes of a header: a hundred thousand tensors take about as many.
 const MAX_BYTES: usize = 16 << 20;
 /// The most bytes of memory that a byte of it becomes.
-const HEADER_ROOM_PER_BYTE: usize = 32;
+const HEADER_MEMORY_PER_BYTE: usize = 32;
 /// The most bytes of a header that is looked at again to say what in it is no tensor.
 const MAX_BLAMED_BYTES: usize = 1 << 20;
 
@@ -47,7 +47,7 @@ pub fn read(bytes: &[u8]) -> Result<(usize, Metadata)> {
             "the safetensors header has {len} bytes, Ember reads at most {MAX_BYTES}"
         )));
     }
-    expect_room(header.len() * HEADER_ROOM_PER_BYTE, "the safetensors header")?;
+    expect_memory(header.len() * HEADER_MEMORY_PER_BYTE, "the safetensors header")?;
     let tensors = parse(header).map_err(|e| {
         let e = malformed(SafeTensorError::InvalidHeaderDeserialization(e));
         Error::Format(blame(header).unwrap_or_else(|| shortened(e)))
@@ -131,7 +131,7 @@ const NOTES: &str = "__metadata__";
 /// Which tensor of a header that is JSON is not described as tensors are, in a sentence; nothing for a header that is longer
 /// than what can be looked at as JSON.
 fn blame(header: &[u8]) -> Option<String> {
-    if header.len() > MAX_BLAMED_BYTES || expect_room(header.len() * ROOM_PER_BYTE, "its JSON").is_err() {
+    if header.len() > MAX_BLAMED_BYTES || expect_memory(header.len() * MEMORY_PER_BYTE, "its JSON").is_err() {
         return None;
     }
     let Ok(Value::Object(header)) = tree(header) else { return None };

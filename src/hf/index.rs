@@ -11,14 +11,14 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use crate::error::{Error, Result};
 use crate::gguf::quoted;
-use crate::memory::expect_room;
+use crate::memory::expect_memory;
 
 /// The index's name.
 pub const INDEX: &str = "model.safetensors.index.json";
 /// The most bytes of an index: those of the largest models have a few million.
 pub const MAX_BYTES: u64 = 16 << 20;
 /// The most bytes of memory that a byte of it becomes.
-const ROOM_PER_BYTE: usize = 32;
+const MEMORY_PER_BYTE: usize = 32;
 /// The key that lists tensors.
 const KEY: &str = "weight_map";
 
@@ -38,7 +38,7 @@ pub type Listed<'a> = (Cow<'a, str>, Cow<'a, str>);
 /// # Errors
 /// `Format` for what is no such index, or names a file outside the folder; `NoMemory`.
 pub fn parse(bytes: &[u8]) -> Result<Index<'_>> {
-    expect_room(bytes.len().saturating_mul(ROOM_PER_BYTE), "its JSON").map_err(|e| e.within(INDEX))?;
+    expect_memory(bytes.len().saturating_mul(MEMORY_PER_BYTE), "its JSON").map_err(|e| e.within(INDEX))?;
     let place = Cell::new(Place::File);
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let listed = json.deserialize_map(FileReader(&place)).and_then(|found| json.end().map(|()| found));

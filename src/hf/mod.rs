@@ -37,7 +37,7 @@ use serde::de::IgnoredAny;
 
 use crate::error::{Error, Result, shortened};
 use crate::gguf::{FileBytes, Gguf, Reading};
-use crate::memory::expect_room;
+use crate::memory::expect_memory;
 use config::{Config, ConfigFile};
 use start::of_generation;
 
@@ -194,7 +194,7 @@ pub fn tokenizer_files(path: &Path) -> Result<TokenizerFolder> {
 /// The text of a template.
 fn template(bytes: &[u8], file: &str) -> Result<String> {
     let text = std::str::from_utf8(bytes).map_err(|_| Error::Format(format!("{file} is not UTF-8")))?;
-    expect_room(text.len(), "a template of this length").map_err(|e| e.within(file))?;
+    expect_memory(text.len(), "a template of this length").map_err(|e| e.within(file))?;
     Ok(text.to_owned())
 }
 

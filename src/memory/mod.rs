@@ -28,7 +28,7 @@ mod slab;
 mod zeroed;
 
 pub use reserve::{
-    Reserve, append, collected, copied, copied_text, expect_room, fallible, filled, with_capacity,
+    Reserve, append, collected, copied, copied_text, expect_memory, fallible, filled, with_capacity,
 };
 pub use zeroed::Zeroed;
 

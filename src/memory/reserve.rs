@@ -63,7 +63,7 @@ pub fn fallible<T>(allocate: impl FnOnce() -> T) -> T {
 
 /// `NoMemory` when the system has not `n_bytes` more. The coming work on `what` allocates that much in pieces that must not fail,
 /// and any of which may exceed the reserve. Small amounts are not checked: the reserve covers them.
-pub fn expect_room(n_bytes: usize, what: &str) -> Result<()> {
+pub fn expect_memory(n_bytes: usize, what: &str) -> Result<()> {
     if n_bytes <= N_BYTES / 4 {
         return Ok(());
     }
@@ -328,14 +328,14 @@ mod tests {
 
     #[test]
     fn memory_for_much_is_looked_for() {
-        assert!(expect_room(0, "nothing").is_ok() && expect_room(16 << 20, "some").is_ok());
+        assert!(expect_memory(0, "nothing").is_ok() && expect_memory(16 << 20, "some").is_ok());
         // A 32-bit machine may have the two gigabytes that one allocation can ask for there.
         if usize::BITS == 64 {
             let error =
-                expect_room(isize::MAX as usize - 4096, "a text").expect_err("no machine has as much");
+                expect_memory(isize::MAX as usize - 4096, "a text").expect_err("no machine has as much");
             assert!(matches!(&error, Error::NoMemory(m) if m.contains("a text")), "{error}");
         }
-        assert!(expect_room(usize::MAX, "a text").is_err());
+        assert!(expect_memory(usize::MAX, "a text").is_err());
     }
 
     #[test]

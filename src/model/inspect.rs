@@ -26,7 +26,7 @@ mod with_json {
     use super::*;
     use crate::arch::ModelInfo;
     use crate::gguf::{Array, Gguf, Value, ValueType};
-    use crate::memory::expect_room;
+    use crate::memory::expect_memory;
     use crate::model::load::{self, LoadOptions};
     use crate::model::loaded::LoadedModel;
 
@@ -43,7 +43,7 @@ mod with_json {
         let n_bytes = gguf.metadata().iter().fold(0, |n: usize, (key, value)| {
             n.saturating_add(MEMORY_PER_BYTE * key.len()).saturating_add(memory_of(value))
         });
-        expect_room(n_bytes, "a description of so many keys").map_err(|e| e.within(gguf.name()))?;
+        expect_memory(n_bytes, "a description of so many keys").map_err(|e| e.within(gguf.name()))?;
         let mut object = header(&gguf);
         drop(gguf);
         #[cfg(feature = "hf")]

@@ -20,7 +20,7 @@ use crate::constrain::Vocabulary;
 use crate::error::{Error, Result};
 use crate::gguf::Gguf;
 use crate::kernels::{Isa, Kernels};
-use crate::memory::{Charge, Memory, MemoryOptions, expect_room, reserve};
+use crate::memory::{Charge, Memory, MemoryOptions, expect_memory, reserve};
 use crate::tokenizer::Tokenizer;
 
 /// A model: immutable, shareable between threads and contexts.
@@ -185,7 +185,10 @@ impl LoadedModel {
     /// The tokenizer, to encode a text of `n_bytes`. `NoMemory` when the system has too little for that.
     pub fn tokenizer_for(&self, n_bytes: usize) -> Result<&Tokenizer> {
         let tokenizer = self.tokenizer()?;
-        expect_room(n_bytes.saturating_mul(tokenizer.memory_per_byte()), "tokenizing a text of this length")?;
+        expect_memory(
+            n_bytes.saturating_mul(tokenizer.memory_per_byte()),
+            "tokenizing a text of this length",
+        )?;
         Ok(tokenizer)
     }
 

@@ -3,8 +3,8 @@
 #
 #   tests/capi/abi.sh LIBDIR MODEL [OLD_LIBEMBER.SO]
 #
-# - Changed copies of the header (tests/capi/abi/abi.py variants) are told apart into those that break programs and those
-#   that only add, by the comparison behind tests/capi/golden.sh and by abidiff (of libabigail), which compares libraries
+# - Changed copies of the header (tests/capi/abi/abi.py variants) are sorted into those that break programs and those
+#   that only add, by the comparison that tests/capi/golden.sh uses, and by abidiff (of libabigail), which compares libraries
 #   compiled from them. So both notice what they are for.
 # - Today's header keeps what each frozen header (tests/golden/ember-v*.h) promised, by both judges.
 # - A program compiled with each frozen header runs with LIBDIR/libember.so.
@@ -36,7 +36,7 @@ by_facts() {
     [ -f "$1/facts" ] || $abi facts "$1/ember.h" >"$1/facts"
     [ -f "$2/facts" ] || $abi facts "$2/ember.h" >"$2/facts"
     code=0
-    $abi compare "$1/facts" "$2/facts" >"$work/told" || code=$?
+    $abi compare "$1/facts" "$2/facts" >"$work/report" || code=$?
     return $code
 }
 
@@ -48,15 +48,15 @@ by_abidiff() {
     : >"$work/grown"
     if [ $code -eq 1 ]; then
         sed -n 's/^added: field \([a-z_]*\) .*/[suppress_type]\nname = \1\nhas_data_member_inserted_at = end\n/p' \
-            "$work/told" >"$work/grown"
+            "$work/report" >"$work/grown"
     fi
-    abidiff --suppressions "$work/grown" --no-added-syms "$1/libember.so" "$2/libember.so" >"$work/told" 2>&1
+    abidiff --suppressions "$work/grown" --no-added-syms "$1/libember.so" "$2/libember.so" >"$work/report" 2>&1
 }
 
 # fail SENTENCE: with what the judge said.
 fail() {
     echo "abi: $1" >&2
-    cat "$work/told" >&2
+    cat "$work/report" >&2
     exit 1
 }
 
@@ -83,7 +83,7 @@ while read -r name verdict seen; do
     *) fail "abidiff takes $name for $said" ;;
     esac
 done <"$work/list"
-echo "abi: $n changes of the header are told apart"
+echo "abi: $n changes of the header are distinguished"
 
 n=0
 for frozen in tests/golden/ember-v*.h; do
@@ -98,11 +98,11 @@ for frozen in tests/golden/ember-v*.h; do
     by_abidiff "$work/$version" "$work/today" || fail "include/ember.h breaks programs compiled with $frozen, says abidiff"
     "${CC:-cc}" -std=c99 -g -O1 -Wall -Wextra -Werror -pedantic "-I$work/$version" tests/capi/abi/old_program.c \
         -o "$work/$version/program" "-L$lib" -lember "-Wl,-rpath,$lib"
-    "$work/$version/program" "$model" >"$work/told" || fail "a program compiled with $frozen fails"
-    echo "abi: $frozen: programs compiled with it run ($(cat "$work/told"))"
+    "$work/$version/program" "$model" >"$work/report" || fail "a program compiled with $frozen fails"
+    echo "abi: $frozen: programs compiled with it run ($(cat "$work/report"))"
 done
 
 if [ -n "$old" ]; then
-    abidiff --no-added-syms "$old" "$lib/libember.so" >"$work/told" || fail "$lib/libember.so breaks programs linked with $old"
+    abidiff --no-added-syms "$old" "$lib/libember.so" >"$work/report" || fail "$lib/libember.so breaks programs linked with $old"
     echo "abi: $lib/libember.so has every function of $old"
 fi

@@ -214,7 +214,7 @@ run bench -m "$model" --cold -t 1
 expect "bench --cold" lines cold 1
 printf '\n\n' >"$work/steps"
 run bench -m "$model" -p 4 -n 4 -t 1 -r 2 --step <"$work/steps"
-expect "bench --step repeats as often as it is told to" lines prefill 2
+expect "bench --step repeats as often as asked" lines prefill 2
 expect "bench --step ends with its input" lines decode 0
 for option in -p -n -d -b -t -r --n-batch; do
     run bench "$option" 1x

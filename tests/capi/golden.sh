@@ -36,9 +36,9 @@ judge() {
     sed "s/^/$2/" "$golden/$1" >"$work/old"
     sed "s/^/$2/" "$work/$1" >"$work/new"
     code=0
-    python3 tests/capi/abi/abi.py compare "$work/old" "$work/new" >"$work/told" || code=$?
+    python3 tests/capi/abi/abi.py compare "$work/old" "$work/new" >"$work/report" || code=$?
     [ "$code" -le 2 ] || exit 1
-    [ "$code" -eq 0 ] || sed "s|^|$1: |" "$work/told" >&2
+    [ "$code" -eq 0 ] || sed "s|^|$1: |" "$work/report" >&2
     [ "$code" -le "$worst" ] || worst=$code
 }
 if [ -f "$golden/abi.txt" ] && [ -f "$golden/symbols.txt" ]; then

@@ -45,7 +45,7 @@ enum {
     N_FUNCTIONS = sizeof FUNCTIONS / sizeof *FUNCTIONS,
     N_OPAQUE = sizeof OPAQUE / sizeof *OPAQUE,
     N_SIZED = sizeof SIZED / sizeof *SIZED,
-    ROOM = 1 << 18,   /* bytes of each output */
+    CAPACITY = 1 << 18,   /* bytes of each output */
     POISONED = 1 << 12, /* of these */
     POISON_BYTE = 0xa5,
 };
@@ -111,9 +111,9 @@ static const struct good GOOD[] = {
     {NULL, "n_prompt", NULL, 1},
     {NULL, "n_tokens", NULL, 3},
     {NULL, "base", NULL, 1.75},
-    {NULL, "capacity", NULL, ROOM / 8},
-    {"ember_model_inspect", "capacity", NULL, ROOM},
-    {"ember_context_state_save", "capacity", NULL, ROOM},
+    {NULL, "capacity", NULL, CAPACITY / 8},
+    {"ember_model_inspect", "capacity", NULL, CAPACITY},
+    {"ember_context_state_save", "capacity", NULL, CAPACITY},
 };
 
 /* What a good call gives where that is not EMBER_OK. */
@@ -548,8 +548,8 @@ static inline const void *good_array(const struct function *f, const struct para
     exit(1);
 }
 
-/* The arguments of a good call. Outputs are `outputs[i]`, ROOM bytes that begin with poison, structs with their size. */
-static inline void good_arguments(const struct function *f, struct handles *handles, uint8_t (*outputs)[ROOM],
+/* The arguments of a good call. Outputs are `outputs[i]`, CAPACITY bytes that begin with poison, structs with their size. */
+static inline void good_arguments(const struct function *f, struct handles *handles, uint8_t (*outputs)[CAPACITY],
                            union value *arguments)
 {
     size_t length = 1; /* of the array or text before */

@@ -95,7 +95,7 @@ def callbacks() -> list[tuple[str, str, list[str], list[str]]]:
 
 
 def paragraphs(lines: list[str]) -> list[str]:
-    """Lines with those behind them that go on, as a list of texts."""
+    """Lines with those after them that go on, as a list of texts."""
     texts, ended = [], True
     for line in lines:
         if not line.strip():

@@ -38,16 +38,16 @@ static void all_is_busy(struct work *w)
     ember_context_info info = {.struct_size = sizeof info};
     const float *row = NULL;
     uint32_t n = 77;
-    size_t room = 77;
+    size_t n_needed = 77;
     FAILS(EMBER_E_BUSY, "context", ember_context_info_get(w->context, &info, E));
     FAILS(EMBER_E_BUSY, "context", ember_context_decode(w->context, &token, NULL, NULL, NULL, 1, E));
     FAILS(EMBER_E_BUSY, "context", ember_context_logits(w->context, 0, &row, E));
     FAILS(EMBER_E_BUSY, "context", ember_context_n_past(w->context, 0, &n, E));
-    FAILS(EMBER_E_BUSY, "context", ember_context_tokens(w->context, 0, &n, 1, &room, E));
+    FAILS(EMBER_E_BUSY, "context", ember_context_tokens(w->context, 0, &n, 1, &n_needed, E));
     FAILS(EMBER_E_BUSY, "context", ember_context_rewind(w->context, 0, 0, E));
     FAILS(EMBER_E_BUSY, "context", ember_generate(w->context, "a", 1, NULL, NULL, ignore, NULL, NULL, E));
     float vector[1] = {0.0f};
-    size_t n_needed = 77, one = 1;
+    size_t one = 1;
     const char *text = "a";
     FAILS(EMBER_E_BUSY, "context", ember_embed(w->context, &text, NULL, 1, NULL, vector, 1, &n_needed, E));
     FAILS(EMBER_E_BUSY, "context",

@@ -5,8 +5,8 @@ static const size_t NUL = EMBER_NUL_TERMINATED;
 static ember_model *model; /* with a tokenizer and without a chat template */
 static ember_chat_options *options;
 
-enum { ROOM = 1024 };
-static char text[ROOM + 1];
+enum { CAPACITY = 1024 };
+static char text[CAPACITY + 1];
 
 #define CHATML                                                                                                         \
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"                         \
@@ -18,7 +18,7 @@ static const char *apply(const char *messages)
 {
     size_t n = 0;
     memset(text, 0, sizeof text);
-    OK(ember_chat_apply_template(model, messages, NUL, options, (uint8_t *)text, ROOM, &n, E));
+    OK(ember_chat_apply_template(model, messages, NUL, options, (uint8_t *)text, CAPACITY, &n, E));
     CHECK(n == strlen(text));
     return text;
 }

@@ -7,7 +7,7 @@ static const size_t NUL = EMBER_NUL_TERMINATED;
 static const char SCHEMA[] = "{\"type\":\"object\",\"properties\":{\"sea\":{\"enum\":[\"calm\",\"rough\"]},"
                              "\"depth\":{\"type\":\"integer\",\"minimum\":10,\"maximum\":99}},"
                              "\"required\":[\"sea\",\"depth\"],\"additionalProperties\":false}";
-enum { ROOM = 4096 };
+enum { CAPACITY = 4096 };
 
 /* The text of a generation and what it did. */
 static ember_generate_result generate(const ember_constraint *constraint, ember_sampler *sampler, uint32_t most, char *text)
@@ -27,7 +27,7 @@ static ember_generate_result generate(const ember_constraint *constraint, ember_
     do {
         if (!OK(ember_generator_next(generator, &event, E)))
             exit(1);
-        if (n + event.text_len < ROOM) {
+        if (n + event.text_len < CAPACITY) {
             memcpy(text + n, event.text, event.text_len);
             n += event.text_len;
         }
@@ -55,7 +55,7 @@ static int is_report(const char *text)
 
 static void json_follows_its_schema(void)
 {
-    char text[ROOM], staged[ROOM];
+    char text[CAPACITY], staged[CAPACITY];
     ember_constraint_options *options = NULL;
     ember_constraint *constraint = NULL;
     OK(ember_constraint_options_new(&options, E));
@@ -98,7 +98,7 @@ static void every_kind(void)
 {
     static const char *const choices[] = {"yes", "no", "perhaps"};
     static const size_t lengths[] = {3, 2, 7};
-    char text[ROOM];
+    char text[CAPACITY];
     ember_constraint *c = NULL;
     ember_generate_result usage;
     OK(ember_constraint_new_choices(model, choices, NULL, 3, NULL, &c, E));
@@ -125,7 +125,7 @@ static void every_kind(void)
 
 static void triggers(void)
 {
-    char text[ROOM];
+    char text[CAPACITY];
     ember_constraint_options *options = NULL;
     ember_constraint *c = NULL;
     OK(ember_constraint_options_new(&options, E));

@@ -20,7 +20,7 @@ struct api {
 };
 
 /* Two crates, ahash and regex, allocate about a hundred bytes once for the process. A library that is unloaded leaves them
- * behind. The address sanitizer and valgrind would count them, so under these the copies stay loaded. */
+ * allocated. The address sanitizer and valgrind would count them, so under these the copies stay loaded. */
 static int keep(void)
 {
 #ifdef __SANITIZE_ADDRESS__

@@ -274,26 +274,26 @@ static void full_cancelled_late(void)
     ember_generate_options_free(late);
 }
 
-/* What fails is told at the end of the request, and to no other. */
+/* What fails is reported at the end of the request, and to no other. */
 static void a_failure_is_its_own(void)
 {
     ember_engine *engine = new_engine(4, 8, false);
     ember_generate_options *o = for_tokens(4);
     ember_sampler *sampler = NULL;
-    ember_request *request = NULL, *told = NULL;
+    ember_request *request = NULL, *failing = NULL;
     ember_event event = {.struct_size = sizeof event};
     struct got got = {.len = 0};
     OK(ember_sampler_new(0, &sampler, E));
     OK(ember_sampler_add_allow(sampler, NULL, 0, E));
     OK(ember_engine_submit(engine, "The sea", NUL, o, sampler, NULL, NULL, &request, E));
-    OK(ember_engine_submit(engine, "The sea", NUL, o, sampler, append, &got, &told, E));
+    OK(ember_engine_submit(engine, "The sea", NUL, o, sampler, append, &got, &failing, E));
     ember_request *good = submit(engine, 0, o, NULL, NULL);
     CHECK(all(good).n_tokens == 4);
     FAILS(EMBER_E_INVALID_ARGUMENT, "allow", ember_request_next(request, EMBER_FOREVER, &event, E));
     CHECK(got.finish_reason == EMBER_FINISH_FAILED && got.n_tokens == 0);
-    FAILS(EMBER_E_INVALID_ARGUMENT, "allow", ember_request_next(told, 0, &event, E));
+    FAILS(EMBER_E_INVALID_ARGUMENT, "allow", ember_request_next(failing, 0, &event, E));
     ember_request_free(request);
-    ember_request_free(told);
+    ember_request_free(failing);
     ember_request_free(good);
     ember_generate_options_free(o);
     ember_sampler_free(sampler);

@@ -46,7 +46,7 @@ static ember_model *load_copy(bool use_mmap)
     return model;
 }
 
-/* The likeliest token behind a prompt, run from its beginning. */
+/* The likeliest token after a prompt, run from its beginning. */
 static uint32_t run(ember_context *context)
 {
     uint32_t ids[N_PROMPT], best = 0;

@@ -1,11 +1,11 @@
 /* Every function of the header from within a call that is under way: from the callback of a generation, from a second thread
- * meanwhile, from the log. What is at work is EMBER_E_BUSY, and freeing it is refused and told; all else works. */
+ * meanwhile, from the log. What is at work is EMBER_E_BUSY, and freeing it is refused and logged; all else works. */
 #define _XOPEN_SOURCE 700
 #include "misuse.h"
 
 #include <pthread.h>
 
-static uint8_t outputs[MOST_PARAMETERS][ROOM];
+static uint8_t outputs[MOST_PARAMETERS][CAPACITY];
 static int error_lines;
 
 /* What is at work, and the generator that is waiting for its context. */

@@ -59,21 +59,21 @@ static int32_t count(const ember_event *event, void *user_data)
 
 static int decode(void)
 {
-    uint32_t told = 0;
+    uint32_t reported = 0;
     ember_generate_result result = {.struct_size = sizeof result};
     OK(ember_context_rewind(context, 0, 0, E));
-    OK(ember_generate_tokens(context, ids, 1, options, NULL, count, &told, &result, E));
-    CHECK(result.n_generated == told);
+    OK(ember_generate_tokens(context, ids, 1, options, NULL, count, &reported, &result, E));
+    CHECK(result.n_generated == reported);
     const int cancelled = result.finish_reason == EMBER_FINISH_CANCELLED;
-    CHECK(cancelled || (result.finish_reason == EMBER_FINISH_MAX_TOKENS && told == N_PROMPT));
-    return cancelled && told == 0 ? TOO_SOON : cancelled;
+    CHECK(cancelled || (result.finish_reason == EMBER_FINISH_MAX_TOKENS && reported == N_PROMPT));
+    return cancelled && reported == 0 ? TOO_SOON : cancelled;
 }
 
 static int embed(void)
 {
     static float vector[4096];
     size_t n = 0;
-    OK(ember_context_rewind(context, 0, 0, E)); /* what sequences hold takes room from texts */
+    OK(ember_context_rewind(context, 0, 0, E)); /* what sequences hold takes positions from texts */
     const char *texts[] = {text};
     const ember_status status =
         ember_embed(context, texts, NULL, 1, NULL, vector, sizeof vector / sizeof *vector, &n, NULL);

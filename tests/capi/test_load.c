@@ -28,7 +28,7 @@ static void read_model(void)
     fclose(file);
 }
 
-/* One logit, by which two loads of a file can be told to be of the same weights. */
+/* One logit, which shows that two loads of a file have the same weights. */
 static float logit(const ember_model *model)
 {
     const uint32_t tokens[] = {5, 6, 7};
@@ -100,7 +100,7 @@ static void from_a_file_descriptor(float expected)
     for (size_t i = 0; i < sizeof offsets / sizeof *offsets; i++) {
         size_t offset = offsets[i];
         CHECK(ftruncate(fd, 0) == 0 && lseek(fd, (off_t)offset, SEEK_SET) >= 0);
-        CHECK(write(fd, bytes, n_bytes) == (ssize_t)n_bytes && write(fd, "behind", 6) == 6);
+        CHECK(write(fd, bytes, n_bytes) == (ssize_t)n_bytes && write(fd, "after", 5) == 6);
         for (int use_mmap = 0; use_mmap <= 1; use_mmap++) {
             ember_model_options *options = new_options();
             OK(ember_model_options_set_use_mmap(options, use_mmap != 0, E));
@@ -112,7 +112,7 @@ static void from_a_file_descriptor(float expected)
         }
     }
     ember_model *model = NULL;
-    /* What is behind the model does no harm; what is missing does. */
+    /* What is after the model does no harm; what is missing does. */
     OK(ember_model_load_fd(fd, 13, 0, NULL, &model, E));
     ember_model_release(model);
     model = NULL;
@@ -242,7 +242,7 @@ static void tensors_are_checked(void)
     CHECK(len > 1000 && len < 1 << 20);
     const float nan = NAN;
     size_t at = len - 4;
-    while (at > 4 && memcmp(copy + at, "\0\0\0\0", 4) == 0) /* what fills the file up behind it */
+    while (at > 4 && memcmp(copy + at, "\0\0\0\0", 4) == 0) /* what fills the file up after it */
         at -= 4;
     memcpy(copy + at, &nan, 4);
     OK(ember_model_load_buffer(copy, len, NULL, &model, E));
@@ -407,7 +407,7 @@ static void limits_and_estimates(void)
         }
     }
     ember_memory out = {.struct_size = sizeof out};
-    /* A cache that no machine has room for can be reckoned, but not one that has more bytes than there are addresses. */
+    /* The size of a cache that fits into no machine can be reckoned, but not one that has more bytes than there are addresses. */
     OK(ember_context_options_set_n_ctx(context_options, 1 << 27, E));
     OK(ember_context_options_set_n_seq(context_options, 4, E));
     if (sizeof(size_t) == sizeof(uint64_t)) {

@@ -11,7 +11,7 @@
 enum { ANY = -1, ANY_ERROR = -2 };
 
 static long n_calls;
-static uint8_t outputs[MOST_PARAMETERS][ROOM], poison[POISONED];
+static uint8_t outputs[MOST_PARAMETERS][CAPACITY], poison[POISONED];
 
 /* Pointers that may be NULL whatever the lengths say, beside errors and data of callbacks. */
 static const char *const MAY_BE_NULL[][2] = {
@@ -64,7 +64,7 @@ static ember_status call(const struct function *f, const union value *arguments,
 {
     union value result = {.pointer = NULL};
     ember_error *error = NULL;
-    char told[96];
+    char what_failed[96];
     int wrote_error = 0;
     for (int i = 0; i < f->n; i++)
         wrote_error |= is(&f->parameters[i], NULL, "err") && arguments[i].pointer != NULL;
@@ -75,7 +75,7 @@ static ember_status call(const struct function *f, const union value *arguments,
     const int answers = strcmp(f->result, "ember_status") == 0 && strcmp(f->name, "ember_error_status") != 0;
     if (good_status(f) != EMBER_OK && want == EMBER_E_INVALID_ARGUMENT)
         want = ANY_ERROR, word = NULL;
-    snprintf(told, sizeof told, "%s, %s", f->name, what);
+    snprintf(what_failed, sizeof what_failed, "%s, %s", f->name, what);
     if (wrote_error)
         error = last_error;
     last_error = NULL;
@@ -83,23 +83,23 @@ static ember_status call(const struct function *f, const union value *arguments,
         after_success(f, arguments, &result, handles);
         return EMBER_OK;
     }
-    check(status != EMBER_E_INTERNAL, __FILE__, __LINE__, told);
-    check(want == ANY || (want == ANY_ERROR ? status != EMBER_OK : status == want), __FILE__, __LINE__, told);
+    check(status != EMBER_E_INTERNAL, __FILE__, __LINE__, what_failed);
+    check(want == ANY || (want == ANY_ERROR ? status != EMBER_OK : status == want), __FILE__, __LINE__, what_failed);
     if (want >= 0 && status != want)
         printf("    %s, expected %s\n", ember_status_name(status), ember_status_name(want));
     if (wrote_error && status != EMBER_OK) {
         const int good = error != NULL && error != POISON && ember_error_status(error) == status;
-        check(good, __FILE__, __LINE__, told);
+        check(good, __FILE__, __LINE__, what_failed);
         if (good) {
             const char *sentence = ember_error_message(error);
-            check(strlen(sentence) > 10, __FILE__, __LINE__, told);
-            check(word == NULL || strstr(sentence, word) != NULL, __FILE__, __LINE__, told);
+            check(strlen(sentence) > 10, __FILE__, __LINE__, what_failed);
+            check(word == NULL || strstr(sentence, word) != NULL, __FILE__, __LINE__, what_failed);
             if (word != NULL && strstr(sentence, word) == NULL)
                 printf("    %s does not name %s\n", sentence, word);
             ember_error_free(error);
         }
     } else if (wrote_error)
-        check(error == NULL, __FILE__, __LINE__, told);
+        check(error == NULL, __FILE__, __LINE__, what_failed);
     if (status == EMBER_OK)
         after_success(f, arguments, &result, handles);
     for (int i = 0; i < f->n && status != EMBER_OK; i++) {
@@ -110,7 +110,7 @@ static ember_status call(const struct function *f, const union value *arguments,
             continue;
         const size_t from = struct_size_of(p->type) == 0 ? 0 : sizeof(size_t);
         const int untouched = memcmp(outputs[i] + from, poison + from, POISONED - from) == 0;
-        check(untouched, __FILE__, __LINE__, told);
+        check(untouched, __FILE__, __LINE__, what_failed);
         if (!untouched)
             printf("    %s was written\n", p->name);
     }
@@ -123,11 +123,11 @@ static ember_status call_with(const struct function *f, int i, union value wrong
 {
     struct handles handles = {{NULL}};
     union value arguments[MOST_PARAMETERS];
-    char told[64];
+    char what_failed[64];
     good_arguments(f, &handles, outputs, arguments);
     arguments[i] = wrong;
-    snprintf(told, sizeof told, "%s %s", f->parameters[i].name, what);
-    const ember_status status = call(f, arguments, &handles, want, word, told);
+    snprintf(what_failed, sizeof what_failed, "%s %s", f->parameters[i].name, what);
+    const ember_status status = call(f, arguments, &handles, want, word, what_failed);
     free_handles(&handles);
     return status;
 }
@@ -151,7 +151,7 @@ static void wrong_handle(const struct function *f, int i, int type)
 
 static void wrong_struct_size(const struct function *f, int i, size_t known)
 {
-    /* The smallest that is taken has room for the size and one more word. */
+    /* The smallest that is taken can hold the size and one more word. */
     const size_t least = 2 * sizeof(size_t);
     const size_t sizes[] = {0, 1, least - 1, SIZE_MAX, SIZE_MAX / 2 + 1, least, known, known + 64};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
@@ -160,9 +160,9 @@ static void wrong_struct_size(const struct function *f, int i, size_t known)
         good_arguments(f, &handles, outputs, arguments);
         memcpy(arguments[i].pointer, &sizes[s], sizeof *sizes);
         call(f, arguments, &handles, s < 5 ? EMBER_E_INVALID_ARGUMENT : EMBER_OK, s < 5 ? "struct_size" : NULL, "struct_size");
-        const size_t told = sizes[s] < known ? sizes[s] : known;
+        const size_t what_failed = sizes[s] < known ? sizes[s] : known;
         int untouched = memcmp(outputs[i], &sizes[s], sizeof *sizes) == 0;
-        for (size_t at = s < 5 ? sizeof *sizes : told; at < known + 64; at++)
+        for (size_t at = s < 5 ? sizeof *sizes : what_failed; at < known + 64; at++)
             untouched &= outputs[i][at] == POISON_BYTE;
         CHECK(untouched);
         free_handles(&handles);

@@ -70,7 +70,7 @@ static void read_fixture(void)
     fclose(file);
 }
 
-/* The first logit behind one token. */
+/* The first logit after one token. */
 static float first_logit(ember_context *context)
 {
     const uint32_t token = 7;

@@ -6,7 +6,7 @@
 static ember_model *model;
 static const size_t NUL = EMBER_NUL_TERMINATED;
 
-/* The log-probability of token `next` behind `n` tokens, from the logits. */
+/* The log-probability of token `next` after `n` tokens, from the logits. */
 static double logprob(const uint32_t *tokens, size_t n, uint32_t next)
 {
     ember_context *context = new_context(model, 64, 1);

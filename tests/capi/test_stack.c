@@ -76,9 +76,9 @@ static void look(const Case *one)
 }
 
 /* `n` times `open`, `middle`, `n` times `close`. */
-static char *nested(const char *before, const char *open, const char *middle, const char *close, const char *behind, int n)
+static char *nested(const char *before, const char *open, const char *middle, const char *close, const char *after, int n)
 {
-    size_t len = strlen(before) + strlen(middle) + strlen(behind) + (size_t)n * (strlen(open) + strlen(close)) + 1;
+    size_t len = strlen(before) + strlen(middle) + strlen(after) + (size_t)n * (strlen(open) + strlen(close)) + 1;
     char *text = malloc(len), *at = text;
     if (text == NULL)
         exit(1);
@@ -88,7 +88,7 @@ static char *nested(const char *before, const char *open, const char *middle, co
     at += sprintf(at, "%s", middle);
     for (int i = 0; i < n; i++)
         at += sprintf(at, "%s", close);
-    sprintf(at, "%s", behind);
+    sprintf(at, "%s", after);
     return text;
 }
 

@@ -21,7 +21,7 @@ static void decode(ember_context *context, uint32_t sequence, const uint32_t *to
     OK(ember_context_decode(context, tokens, NULL, sequences, NULL, n, E));
 }
 
-/* The logits behind one more token of a sequence. */
+/* The logits after one more token of a sequence. */
 static void step(ember_context *context, uint32_t sequence, float *out)
 {
     const uint32_t token = 11;
@@ -105,7 +105,7 @@ static void copies(void)
     ember_context_free(context);
 }
 
-/* The first tokens stay, some are forgotten, and those behind them move to their places. */
+/* The first tokens stay, some are forgotten, and those after them move to their places. */
 static void shifts(void)
 {
     float before[FIXTURE_VOCAB], after[FIXTURE_VOCAB];
@@ -309,7 +309,7 @@ static void states_in_buffers(void)
     OK(ember_context_state_load(other, 2, one, len, E));
     CHECK(length(other, 2) == N && length(other, 0) == 5);
     const float *row = NULL;
-    OK(ember_context_logits(other, 0, &row, E)); /* those behind the saved sequence */
+    OK(ember_context_logits(other, 0, &row, E)); /* those after the saved sequence */
     step(other, 2, b);
     CHECK(memcmp(a, b, sizeof a) == 0);
     OK(ember_context_state_load(other, EMBER_ALL_SEQUENCES, all, len_all, E));
@@ -429,10 +429,10 @@ static void states_through_callbacks(void)
 static void states_in_files(const char *program)
 {
     float a[FIXTURE_VOCAB], b[FIXTURE_VOCAB];
-    char folder[] = "/tmp/ember-state-XXXXXX", file[64], told[64], command[600];
+    char folder[] = "/tmp/ember-state-XXXXXX", file[64], other_path[64], command[600];
     CHECK(mkdtemp(folder) != NULL);
     snprintf(file, sizeof file, "%s/state", folder);
-    snprintf(told, sizeof told, "%s/told", folder);
+    snprintf(other_path, sizeof other_path, "%s/other", folder);
     ember_context *context = new_context(model, 0, 1);
     decode(context, 0, TOKENS, N);
     OK(ember_context_state_save_file(context, 0, file, NUL, E));
@@ -440,21 +440,21 @@ static void states_in_files(const char *program)
     OK(ember_context_state_save_file(context, 0, file, NUL, E));
     step(context, 0, a);
     /* At this process's instruction-set level: valgrind, which runs this one alone, may know fewer. */
-    snprintf(command, sizeof command, "EMBER_ISA=%s '%s' --go-on '%s' '%s'", ember_model_isa(model), program, file, told);
+    snprintf(command, sizeof command, "EMBER_ISA=%s '%s' --go-on '%s' '%s'", ember_model_isa(model), program, file, other_path);
     CHECK(system(command) == 0);
-    FILE *f = fopen(told, "rb");
+    FILE *f = fopen(other_path, "rb");
     CHECK(f != NULL && fread(b, sizeof b, 1, f) == 1);
     if (f != NULL)
         fclose(f);
     CHECK(memcmp(a, b, sizeof a) == 0);
-    CHECK(remove(told) == 0);
+    CHECK(remove(other_path) == 0);
 
     FAILS(EMBER_E_IO, "/no/where", ember_context_state_save_file(context, 0, "/no/where/state", NUL, E));
     FAILS(EMBER_E_IO, folder, ember_context_state_save_file(context, 0, folder, NUL, E)); /* a folder is in the way */
-    CHECK(mkfifo(told, 0600) == 0); /* replaced, whoever reads there would wait for ever */
-    FAILS(EMBER_E_IO, "no file that could be replaced", ember_context_state_save_file(context, 0, told, NUL, E));
+    CHECK(mkfifo(other_path, 0600) == 0); /* replaced, whoever reads there would wait for ever */
+    FAILS(EMBER_E_IO, "no file that could be replaced", ember_context_state_save_file(context, 0, other_path, NUL, E));
     struct stat pipe;
-    CHECK(stat(told, &pipe) == 0 && S_ISFIFO(pipe.st_mode) && remove(told) == 0);
+    CHECK(stat(other_path, &pipe) == 0 && S_ISFIFO(pipe.st_mode) && remove(other_path) == 0);
     FAILS(EMBER_E_IO, "nowhere", ember_context_state_load_file(context, 0, "nowhere", NUL, E));
     FAILS(EMBER_E_FORMAT, "README", ember_context_state_load_file(context, 0, "README.md", NUL, E));
     FAILS(EMBER_E_INVALID_ARGUMENT, "path", ember_context_state_load_file(context, 0, NULL, NUL, E));
@@ -480,34 +480,34 @@ static void states_in_files(const char *program)
 
     /* Who may read a chat stays as it is, and so does a link to it. */
     struct stat found;
-    CHECK(chmod(file, 0600) == 0 && symlink(file, told) == 0);
-    OK(ember_context_state_save_file(context, 0, told, NUL, E));
-    CHECK(lstat(told, &found) == 0 && S_ISLNK(found.st_mode));
+    CHECK(chmod(file, 0600) == 0 && symlink(file, other_path) == 0);
+    OK(ember_context_state_save_file(context, 0, other_path, NUL, E));
+    CHECK(lstat(other_path, &found) == 0 && S_ISLNK(found.st_mode));
     CHECK(lstat(file, &found) == 0 && S_ISREG(found.st_mode) && (found.st_mode & 0777) == 0600);
-    OK(ember_context_state_load_file(context, 0, told, NUL, E));
+    OK(ember_context_state_load_file(context, 0, other_path, NUL, E));
     CHECK(length(context, 0) == N);
     /* So does one to what is not there. */
     CHECK(remove(file) == 0);
-    OK(ember_context_state_save_file(context, 0, told, NUL, E));
-    CHECK(lstat(told, &found) == 0 && S_ISLNK(found.st_mode));
+    OK(ember_context_state_save_file(context, 0, other_path, NUL, E));
+    CHECK(lstat(other_path, &found) == 0 && S_ISLNK(found.st_mode));
     CHECK(lstat(file, &found) == 0 && S_ISREG(found.st_mode));
-    OK(ember_context_state_load_file(context, 0, told, NUL, E));
-    snprintf(command, sizeof command, "[ \"$(ls -A '%s')\" = \"$(printf 'state\\ntold')\" ]", folder);
-    CHECK(system(command) == 0); /* nothing was left behind */
+    OK(ember_context_state_load_file(context, 0, other_path, NUL, E));
+    snprintf(command, sizeof command, "[ \"$(ls -A '%s')\" = \"$(printf 'other\\nstate')\" ]", folder);
+    CHECK(system(command) == 0); /* nothing else was left */
     remove(file);
-    remove(told);
+    remove(other_path);
     CHECK(rmdir(folder) == 0);
     ember_context_free(context);
 }
 
-static int go_on(const char *file, const char *told)
+static int go_on(const char *file, const char *out)
 {
     float logits[FIXTURE_VOCAB];
     ember_context *context = new_context(model, 0, 1);
     OK(ember_context_state_load_file(context, 0, file, NUL, E));
     step(context, 0, logits);
     ember_context_free(context);
-    FILE *f = fopen(told, "wb");
+    FILE *f = fopen(out, "wb");
     CHECK(f != NULL && fwrite(logits, sizeof logits, 1, f) == 1 && fclose(f) == 0);
     return n_failed != 0;
 }

@@ -1,7 +1,7 @@
 """Makes tests/fixtures/dense.json: what `sentence-transformers` gives for folders with Dense modules, prompts by name and shorter vectors.
 
 Each case is a folder of tests/fixtures/hf with a vocabulary of words, modules, and Dense layers whose weights follow a formula that
-tests/it/embed_options.rs has too, with the prompt that texts are embedded behind and how many numbers are kept.
+tests/it/embed_options.rs has too, with the prompt that texts are embedded after and how many numbers are kept.
 
     python dense_golden.py
 """

@@ -31,9 +31,9 @@ def main():
         vocab = lib.llama_model_get_vocab(model)
 
         def tokens(text):
-            room = (lib.llama_token * 500)()
-            n = lib.llama_tokenize(vocab, text.encode(), len(text.encode()), room, 500, False, False)
-            return list(room[:n])
+            ids = (lib.llama_token * 500)()
+            n = lib.llama_tokenize(vocab, text.encode(), len(text.encode()), ids, 500, False, False)
+            return list(ids[:n])
 
         found = {name: getattr(lib, f"llama_vocab_{name}")(vocab) for name in NAMES}
         out[path.stem.removeprefix("ggml-vocab-")] = {

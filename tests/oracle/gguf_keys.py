@@ -19,8 +19,8 @@ ELSEWHERE = {
     "LLM_KV_CONVNEXT_BLOCK_COUNT",
     "LLM_KV_ROPE_SCALING_ALPHA",  # only HunYuan's graph uses it
 }
-# What llama.cpp reads behind something that Ember refuses.
-BEHIND = {("olmo2", "%s.rope.freq_base_swa")}  # a window
+# What llama.cpp reads after something that Ember refuses.
+AFTER = {("olmo2", "%s.rope.freq_base_swa")}  # a window
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/gguf-keys.md"
 
 
@@ -51,7 +51,7 @@ def read_but_ignored(root, names, rows):
             refused_by = re.search(r"; refused by (.*)", otherwise)
             if refused_by and arch in refused_by.group(1).split(", "):
                 continue
-            if not is_read and (arch, names[kv]) not in BEHIND and otherwise.startswith("ignored"):
+            if not is_read and (arch, names[kv]) not in AFTER and otherwise.startswith("ignored"):
                 yield arch, names[kv]
 
 

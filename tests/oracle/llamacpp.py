@@ -1,4 +1,4 @@
-"""llama.cpp behind a small Python class: tokens in, float32 logits of every position out.
+"""llama.cpp with a small Python class: tokens in, float32 logits of every position out.
 
 Used by the other scripts of this folder; it makes no files of its own. It speaks llama.cpp's C API through
 the `llama_cpp` package, because the package's own `Llama` class needs a tokenizer and the fixtures have none.

@@ -1,7 +1,7 @@
 """Writes tests/fixtures/quant/rmse.txt: the error that llama.cpp's quantizers leave in four kinds of data.
 
 A line is a format, a kind of data and the root of the mean squared error over that of the mean square. The data are
-made of whole numbers from a linear congruential generator, so that the test of Ember makes the same without a file.
+made of integers from a linear congruential generator, so that the test of Ember makes the same without a file.
 Needs: pip install gguf numpy, and llama.cpp's libggml-base (pip install xllamacpp or llama-cpp-python).
 Run: python tests/oracle/quant_rmse.py
 """

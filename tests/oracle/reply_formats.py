@@ -5,7 +5,7 @@
 
 Needs transformers (without PyTorch), and the program that tests/oracle/reply_parser.cpp is. Each line of a file is a case
 [name, variables, prompt, reply, llama]: the reply is what the template writes for the message of that name in messages.json
-behind the prompt, without the mark that ends a turn; llama is what llama.cpp reads in it, null where it fails
+after the prompt, without the mark that ends a turn; llama is what llama.cpp reads in it, null where it fails
 or ends the prompt otherwise.
 """
 
@@ -137,7 +137,7 @@ def main():
         json.dumps({"tools": TOOLS, "messages": MESSAGES}, ensure_ascii=False, indent=1) + "\n"
     )
     for path in sorted((CACHE / "templates").glob("*.jinja")):
-        if "command-r7b" in path.name:  # it begins the next turn behind every message
+        if "command-r7b" in path.name:  # it begins the next turn after every message
             continue
         source = path.read_text()
         lines = []

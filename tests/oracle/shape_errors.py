@@ -4,7 +4,7 @@
 
 The files are those of bench/shapes.py, quantized. The error is the relative root-mean-square one over the logits of PROMPTS
 prompts of 48 random tokens. In models with experts it is mostly that of positions where rounding has chosen another expert, which is
-a matter of chance; hence the quartiles over all positions behind it. Float32 is Ember's result on the dequantized file, as in format_errors.py. Both engines run with their
+a matter of chance; hence the quartiles over all positions after it. Float32 is Ember's result on the dequantized file, as in format_errors.py. Both engines run with their
 defaults on one thread, and llama.cpp also with an f32 KV cache, without flash attention and without rearranged weights.
 """
 

@@ -1,10 +1,10 @@
-"""Writes tests/fixtures/shift.json: logits behind a text of which a part in the midst was forgotten, by llama.cpp.
+"""Writes tests/fixtures/shift.json: logits after a text of which a part in the midst was forgotten, by llama.cpp.
 
     python tests/oracle/shift_golden.py
 
-For each of some of the tiny models: `first` tokens of its prompt are run; of these `drop` behind the first `keep` are taken
-out (llama_memory_seq_rm) and those behind them moved forward (llama_memory_seq_add, which turns their keys); then the rest
-of the prompt is run. `logits` are those behind its last token, everything in float32.
+For each of some of the tiny models: `first` tokens of its prompt are run; of these `drop` after the first `keep` are taken
+out (llama_memory_seq_rm) and those after them moved forward (llama_memory_seq_add, which re-rotates their keys); then the rest
+of the prompt is run. `logits` are those after its last token, everything in float32.
 
 YaRN and LongRoPE are not among them: llama.cpp stretches moved keys by their factor a second time (llama-kv-cache.cpp gives
 the shift the factor that the keys have already), so they are not what a key at the new position is. The test with one layer

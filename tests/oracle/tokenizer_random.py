@@ -208,7 +208,7 @@ class Family:
         self.bytes = bool(file["model"].get("byte_fallback"))
         self.unk = file["model"].get("unk_token", "<unk>")
         self.alphabet = byte_alphabet()
-        # Text behind a gap does not start the sequence, so nothing is put before it.
+        # Text after a gap does not start the sequence, so nothing is put before it.
         normalizer = file.get("normalizer") or {}
         steps = normalizer.get("normalizers", [normalizer])
         self.inner = {}
@@ -230,13 +230,13 @@ class Family:
         """The text, whether control tokens are parsed, and the tokens."""
         raw, plain = self.texts.make(number), number % 2 == 1 and self.kind != "Unigram"
         tokenizer = self.plain if plain else self.parsing
-        ids, valid, gap, behind_gap = [], "", b"", False
+        ids, valid, gap, after_gap = [], "", b"", False
 
         def flush():
             nonlocal valid
             if not valid:
                 return
-            if behind_gap and self.inner:
+            if after_gap and self.inner:
                 # Only what is before the first special token lacks the prefix.
                 found = self.split(valid, plain)
                 ids.extend(self.inner[plain].encode(found[0], add_special_tokens=False).ids)
@@ -249,7 +249,7 @@ class Family:
             if 0xDC80 <= ord(c) <= 0xDCFF:
                 flush()
                 gap += bytes([ord(c) - 0xDC00])
-                behind_gap = True
+                after_gap = True
             else:
                 if gap:
                     ids.extend(self.gap(gap))

@@ -11,7 +11,7 @@ here=$PWD/tests/packages
 model=$(scripts/fetch-model.sh smollm2)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-# `cargo package` compiles what it packed, unless it is told not to; the program below does that.
+# The program below compiles what `cargo package` packed.
 cargo package --no-verify --quiet "$@" --target-dir "$work/target"
 tar -xzf "$work"/target/package/ember-inference-*.crate -C "$work"
 mv "$work"/ember-inference-* "$work/ember-inference"

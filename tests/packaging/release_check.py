@@ -33,8 +33,8 @@ with tempfile.TemporaryDirectory() as work:
             shutil.copy(ROOT / name, work / name)
 
     def check():
-        told = subprocess.run([sys.executable, work / "scripts/release-check.py"], capture_output=True, text=True)
-        return told.returncode, told.stderr
+        done = subprocess.run([sys.executable, work / "scripts/release-check.py"], capture_output=True, text=True)
+        return done.returncode, done.stderr
 
     assert check()[0] == 0, check()[1]
     for name, expression, other in OTHERS:
@@ -43,7 +43,7 @@ with tempfile.TemporaryDirectory() as work:
         changed, n = re.subn(expression, other, text, count=1, flags=re.M)
         assert n == 1, f"{name} has nothing like {expression}"
         path.write_text(changed)
-        code, told = check()
-        assert code == 1 and name.split("/")[-1].split(".")[0] in told or "golden" in told, f"{name} with {other!r}: {code} {told}"
+        code, errors = check()
+        assert code == 1 and name.split("/")[-1].split(".")[0] in errors or "golden" in errors, f"{name} with {other!r}: {code} {errors}"
         path.write_text(text)
 print(f"release_check: {len(OTHERS)} faults are noticed")

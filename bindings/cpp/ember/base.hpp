@@ -80,7 +80,7 @@ template <class T, auto Free> using Handle = std::unique_ptr<T, Deleter<Free>>;
     throw Error(status, ember_error_message(err));
 }
 
-// Calls a C function with an error slot behind its arguments.
+// Calls a C function with an error slot after its arguments.
 template <class Function, class... Arguments> void call(Function *function, Arguments... arguments) {
     ember_error *err = nullptr;
     Status status = function(arguments..., &err);
@@ -88,17 +88,17 @@ template <class Function, class... Arguments> void call(Function *function, Argu
         raise(status, err);
 }
 
-// Calls a C function that writes a new handle behind its arguments.
+// Calls a C function that writes a new handle after its arguments.
 template <class H, class Function, class... Arguments> H make(Function *function, Arguments... arguments) {
     typename H::pointer out = nullptr;
     call(function, arguments..., &out);
     return H(out);
 }
 
-// Calls a C function that fills a buffer, of `guess` elements at first, and returns the filled part.
+// Calls a C function that fills a buffer, of `capacity` elements at first, and returns the filled part.
 template <class Buffer, class Function>
-Buffer fill(std::size_t guess, Function &&function) {
-    Buffer buffer(guess, typename Buffer::value_type());
+Buffer fill(std::size_t capacity, Function &&function) {
+    Buffer buffer(capacity, typename Buffer::value_type());
     for (;;) {
         std::size_t needed = 0;
         ember_error *err = nullptr;
@@ -119,7 +119,7 @@ public:
     ~Relay() { innermost() = outer_; }
     Relay(const Relay &) = delete;
     Relay &operator=(const Relay &) = delete;
-    // Runs a function that C has called: 0, or 1 when it threw. What it threw goes to `keep` when no call waits for it.
+    // Runs a function that C has called: 0, or 1 when it threw. Its exception goes to `keep` when no call waits for it.
     template <class Function, class Keep> static std::int32_t run(Function &&function, Keep &&keep) noexcept {
         try {
             function();

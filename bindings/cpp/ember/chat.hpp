@@ -63,7 +63,7 @@ struct ChatFormat {
     std::string name, thinking_open, thinking_close, thinking_variable, thinking_on, thinking_off;
 };
 
-// Reads one reply of a generation that render_special, whose text is pushed in pieces. One thread at a time.
+// Reads one reply of a generation that render_special, whose text is pushed in chunks. One thread at a time.
 class ChatParser {
 public:
     // The options are best those that the prompt was written with; `prompt` is what Model::apply_chat_template gave.

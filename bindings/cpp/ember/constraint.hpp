@@ -16,7 +16,8 @@
 namespace ember {
 
 // What a text has to follow, compiled for the tokens of a model: for GenerateOptions::constraint and Sampler::constraint. It does
-// not change, any number of threads may use it at once, and copies are the same one. What cannot be held to is an Error by name.
+// not change, any number of threads may use it at once, and copies are the same one. Ember refuses what it cannot enforce: an
+// Error names it.
 class Constraint {
 public:
     // JSON that a JSON Schema describes.

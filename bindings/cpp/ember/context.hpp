@@ -24,9 +24,9 @@
 
 namespace ember {
 
-// A generation under way: a range of events, the last of which is the one that is_end(), or next() after next(). What
-// was generated stays in the context, but for the token of the last event, which the next one would have run; behind the
-// end all of it is there, unless that was a cancelling. Do not move it while a loop goes over it.
+// A generation under way: a range of events, the last of which is the one that is_end(), or next() after next(). The context
+// keeps all generated tokens but that of the last event, which the next event would have run. After the end it has all of them,
+// unless the end was a cancellation. Do not move it while a loop goes over it.
 class Generator {
 public:
     using Iterator = detail::EventIterator<Generator>;
@@ -306,7 +306,7 @@ public:
     void copy_sequence(std::uint32_t from, std::uint32_t to, std::uint32_t n_tokens) {
         detail::call(ember_context_sequence_copy, get(), from, to, n_tokens);
     }
-    // Forgets `n_drop` tokens of a sequence behind its first `n_keep`, for room; those behind them move forward.
+    // Forgets `n_drop` tokens of a sequence after its first `n_keep`, to free positions; later tokens move forward.
     void shift_sequence(std::uint32_t sequence, std::uint32_t n_keep, std::uint32_t n_drop) {
         detail::call(ember_context_sequence_shift, get(), sequence, n_keep, n_drop);
     }
@@ -398,16 +398,16 @@ private:
         return Completions(std::move(handle), std::move(stages));
     }
     template <class Function> Embeddings vectors(std::size_t n_texts, std::size_t width, Function &&function) {
-        // The library says what room it needs: a width that it refuses must not be allocated for.
-        std::size_t guess = n_texts * std::min<std::size_t>(width, std::max(model_.n_embd, model_.n_embd_out));
-        return {detail::fill<std::vector<float>>(guess, function), width};
+        // The library reports the size that it needs: a width that it refuses must not be allocated for.
+        std::size_t capacity = n_texts * std::min<std::size_t>(width, std::max(model_.n_embd, model_.n_embd_out));
+        return {detail::fill<std::vector<float>>(capacity, function), width};
     }
-    template <class Function> Score scored(std::size_t guess, Function &&function) {
+    template <class Function> Score scored(std::size_t capacity, Function &&function) {
         ember_score_result result{};
         result.struct_size = sizeof result;
         Score score;
         score.tokens = detail::fill<std::vector<TokenScore>>(
-            guess, [&](TokenScore *out, std::size_t n, std::size_t *needed, ember_error **err) {
+            capacity, [&](TokenScore *out, std::size_t n, std::size_t *needed, ember_error **err) {
                 return function(out, n, needed, &result, err);
             });
         score.logprob = result.logprob;

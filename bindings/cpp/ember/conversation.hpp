@@ -85,8 +85,8 @@ private:
     ChatEvent event_;
 };
 
-// A conversation with a model in one sequence of a context. A reply runs only what the sequence does not hold; use the sequence for
-// nothing else. What a user types can never spell a control token. One thread at a time.
+// A conversation with a model in one sequence of a context. A reply runs only what the sequence does not hold; use the sequence
+// for nothing else. Text from a user can never spell a control token. One thread at a time.
 class Conversation {
 public:
     // `system` is the system text, if there is one. GenerateOptions say how replies are generated, and in which sequence.
@@ -94,7 +94,7 @@ public:
                           const GenerateOptions &options = {})
         : Conversation(detail::make<Handle>(ember_conversation_new, context.get(), system.data(), system.size(),
                                             chat.handle().get(), options.handle().get())) {}
-    // What save() gave goes on, with options of its own.
+    // Continues what save() gave, with options of its own.
     static Conversation load(Context &context, Span<const std::byte> saved, const ChatOptions &chat = {},
                              const GenerateOptions &options = {}) {
         auto *bytes = reinterpret_cast<const std::uint8_t *>(saved.data());
@@ -112,7 +112,7 @@ public:
     // temporary. Its random numbers move on.
     Reply send(std::string_view text = "") { return begin(text, nullptr); }
     Reply send(std::string_view text, const Sampler &sampler) { return begin(text, &sampler); }
-    // Forgets the last turn: the user's last message and all behind it.
+    // Forgets the last turn: the user's last message and all after it.
     void undo() { detail::call(ember_conversation_undo, get()); }
     // All messages so far as a JSON array, those that were dropped included.
     std::string messages() const {
@@ -135,14 +135,14 @@ public:
     void set_tool_choice(std::string_view choice) {
         detail::call(ember_conversation_set_tool_choice, get(), choice.data(), choice.size());
     }
-    // What happens where the conversation becomes longer than its sequence, and how many tokens must be free for a reply; 0: as many
-    // as it may have, and a quarter of the sequence at most.
+    // What happens where the conversation becomes longer than its sequence, and how many tokens must be free for a reply. 0: as
+    // many as the reply may have, and a quarter of the sequence at most.
     void set_when_full(ember_when_full when_full, std::uint32_t n_reserve = 0) {
         detail::call(ember_conversation_set_when_full, get(), static_cast<std::int32_t>(when_full), n_reserve);
     }
-    // A function that says there how many turns are dropped, of the tokens needed, those that a sequence holds, and the turns that
-    // can be dropped; 0: the reply is EMBER_E_CONTEXT_FULL. send() calls it, and what it throws comes out of that. Empty: as few as
-    // need be. Copies of the conversation do without.
+    // Where the conversation becomes too long, send() asks this function how many turns are dropped. It gets the number of tokens
+    // needed, the number that a sequence holds, and the number of turns that can be dropped. 0: the reply is
+    // EMBER_E_CONTEXT_FULL. send() throws its exceptions. Empty: as few as need be. Copies of the conversation do without.
     void set_on_full(std::function<std::uint32_t(std::uint32_t, std::uint32_t, std::uint32_t)> function) {
         ember_full_callback callback = [](std::uint32_t n_tokens, std::uint32_t n_ctx, std::uint32_t n_turns, void *user_data) {
             std::uint32_t n = 0;

@@ -34,8 +34,8 @@ public:
     ~Request() { finish(); }
 
     // The next event, for which it waits: one that is_none() when there is none within `timeout_ms` milliseconds. While it waits
-    // and no other thread does the engine's steps, it does them. After the last event, that one comes again. What ended the
-    // request is thrown behind its events, also what a stage of its sampler threw.
+    // and no other thread does the engine's steps, it does them. After the last event, that one comes again. After its events,
+    // the error that ended the request is thrown, also one from a stage of its sampler.
     const Event &next(std::uint32_t timeout_ms = EMBER_FOREVER) {
         ember_event *raw = detail::raw(event_);
         try {

@@ -31,8 +31,8 @@ private:
     std::shared_ptr<ember_cancel_token> handle_;
 };
 
-// Options are values: set what should differ from the defaults, in one expression or in several, and use them as often
-// as you like. What Ember thinks of them shows where they are used. EMBER_OPTION defines a setter of the field's name.
+// Options are values: set what should differ from the defaults, in one expression or in several, and use them as often as you
+// like. Ember checks them where they are used. EMBER_OPTION defines a setter of the field's name.
 #define EMBER_OPTION(OPTIONS, TYPE, NAME)                                                                             \
 public:                                                                                                               \
     OPTIONS &NAME(TYPE value) {                                                                                       \
@@ -75,7 +75,7 @@ struct Allocator {
     void *user_data;
 };
 
-// progress() is told how far the loading is, from 0 to 1; false ends it with EMBER_E_CANCELLED, and what it throws comes out of
+// progress() receives how far the loading is, from 0 to 1; false ends it with EMBER_E_CANCELLED, and what it throws comes out of
 // it. meta() may be called several times.
 class ModelOptions {
     EMBER_OPTION(ModelOptions, bool, use_mmap)
@@ -242,18 +242,18 @@ public:
         stops_.emplace_back(text);
         return *this;
     }
-    // Where the sequence is full (n_ctx), forget `n_drop` tokens behind the first `n_keep` and go on.
+    // Where the sequence is full (n_ctx), forget `n_drop` tokens after the first `n_keep` and go on.
     GenerateOptions &shift(std::uint32_t n_keep, std::uint32_t n_drop) {
         shift_ = {n_keep, n_drop};
         return *this;
     }
-    // Have up to `n_draft` tokens guessed from what followed the last `ngram`, down to 2, where they stood in the text before.
+    // Takes up to `n_draft` draft tokens a step from what followed the last `ngram`, down to 2, where they stood before.
     GenerateOptions &lookup(std::uint32_t n_draft, std::uint32_t ngram = 3) {
         lookup_ = {n_draft, ngram};
         return *this;
     }
-    // Have up to `n_draft` tokens guessed by a context of a smaller model with the same vocabulary, where lookup() finds none.
-    // What is made with these options uses it during generate and next(); its sequence becomes the beginning of the text. These
+    // Takes up to `n_draft` draft tokens a step from a smaller model with the same vocabulary, where lookup() finds none.
+    // Generations with these options use it during generate and next(). Its sequence becomes the beginning of the text. These
     // options and generators keep what they need of it, so that it may be destroyed.
     GenerateOptions &draft(const Context &context, std::uint32_t n_draft, std::uint32_t sequence = 0);
     // What the text has to follow; Usage::progress tells whether it is complete. These options keep what they need of it.
@@ -301,7 +301,7 @@ class EmbedOptions {
     EMBER_OPTION(EmbedOptions, bool, truncate)
     // The numbers of each vector that are kept, the first ones; 0: all.
     EMBER_OPTION(EmbedOptions, std::size_t, dimensions)
-    // The name of a prompt of the model's that each text stands behind: "query", "document". For Context::embed alone.
+    // The name of the model's prompt that is put before each text: "query", "document". For Context::embed alone.
     EMBER_OPTION(EmbedOptions, std::string, prompt)
 
 public:
@@ -383,7 +383,7 @@ class ConstraintOptions {
     EMBER_OPTION(ConstraintOptions, bool, repeat)
 
 public:
-    // The text is free until this was generated, and the constraint begins behind it.
+    // The text is free until this was generated, and the constraint begins after it.
     ConstraintOptions &trigger(std::string_view text) {
         texts_.emplace_back(text);
         return *this;

@@ -99,7 +99,7 @@ public:
         return std::move(dry(model, last_n, options));
     }
     // A stage of your own: it sees the candidates that the stages before have left, in ascending order of tokens, and may change
-    // their logits, which are Ember's memory, for the length of its call. What it throws comes out of the call that samples. The
+    // their logits, which are Ember's memory, for the length of its call. The call that samples rethrows its exceptions. The
     // sampler, its clones and generators made with it keep the function; with clones it may run on several threads at once.
     Sampler &stage(std::function<void(Span<const Token>, Span<float>)> function) & {
         stages_.push_back(std::make_shared<const detail::Stage>(std::move(function)));
@@ -112,9 +112,9 @@ public:
         return std::move(stage(std::move(function)));
     }
     Sampler &top_n_sigma(float n) & { return add(ember_sampler_add_top_n_sigma, n); }
-    // Tokens are the likelier, the nearer their probability is to a target that moves; the last stage, behind min_p.
+    // Tokens are the likelier, the nearer their probability is to a target that moves; the last stage, after min_p.
     Sampler &adaptive_p(float target, float decay = 0.9f) & { return add(ember_sampler_add_adaptive_p, target, decay); }
-    // For filling a gap in a text: behind top_k and top_p, it rather ends the text than go on with something unlikely.
+    // For filling a gap in a text: after top_k and top_p, it ends the text rather than go on with something unlikely.
     Sampler &infill(const Model &model) & { return add(ember_sampler_add_infill, model.get()); }
     // Keeps the tokens that may be next in a text that follows the constraint. Add it first.
     Sampler &constraint(const Constraint &one) & { return add(ember_sampler_add_constraint, one.get()); }

@@ -74,8 +74,8 @@ public:
     // EMBER_E_UNSUPPORTED where the tokenizer has no tokens for that.
     std::vector<Token> fim_prompt(std::string_view prefix, std::string_view suffix, const FimOptions &options = {}) const {
         auto handle = options.handle();
-        std::size_t guess = (prefix.size() + suffix.size()) / 2 + 64;
-        return detail::fill<std::vector<Token>>(guess, [&](Token *out, std::size_t n, auto... rest) {
+        std::size_t capacity = (prefix.size() + suffix.size()) / 2 + 64;
+        return detail::fill<std::vector<Token>>(capacity, [&](Token *out, std::size_t n, auto... rest) {
             return ember_tokenizer_fim_prompt(get(), prefix.data(), prefix.size(), suffix.data(), suffix.size(), handle.get(),
                                               out, n, rest...);
         });

@@ -49,7 +49,7 @@ inline Options read_options(int argc, char **argv) {
         std::string name = argv[i];
         auto value = [&]() -> std::string {
             if (++i >= argc)
-                throw UsageError("the option " + name + " needs a value behind it");
+                throw UsageError("the option " + name + " needs a value after it");
             return argv[i];
         };
         if (name == "-m")
@@ -74,7 +74,7 @@ inline Options read_options(int argc, char **argv) {
     return options;
 }
 
-// Turned by Ctrl-C; a second one ends the program at once.
+// Cancelled by Ctrl-C; a second one ends the program at once.
 inline ember::CancelToken interrupted;
 
 inline void on_interrupt(int number) {

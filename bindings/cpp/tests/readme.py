@@ -1,6 +1,6 @@
 """Writes the C++ blocks of a README as programs: readme.py README FOLDER.
 
-A block with a main function is one as it stands. Any other is put into one, behind a model and a context.
+A block with a main function is one as it stands. Any other is put into one, after a model and a context.
 """
 
 import pathlib

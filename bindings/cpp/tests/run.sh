@@ -90,7 +90,7 @@ for compiler in ${CXX:-} g++ clang++; do
         "$out/test_ember" "$model" "$chat_model"
         "$out/test_loading" "$model" "$chat_model" tests/fixtures/models
         "$out/test_engine" "$model" "$out"
-        "$out/test_guesses" "$model" tests/fixtures/models
+        "$out/test_drafts" "$model" tests/fixtures/models
         "$out/test_chat" "$model" "$out/readme/tools.gguf" tests/fixtures
         "$out/chat" -m "$chat_model" -p "What is 2+2?" -n 24 --temp 0 | grep -q " 4" || { echo "$out/chat cannot add" >&2; exit 1; }
         refuses 1 "$out/chat" -m "$model"

@@ -282,9 +282,9 @@ static void constraints(const Model &model) {
     auto waiting = context.generate("Once upon a time", GenerateOptions().max_tokens(4).constraint(waits));
     CHECK(waiting.text() == ", I was in" && waiting.usage().progress == EMBER_CONSTRAINT_WAITING);
     Token comma = model.tokenize(",", false)[0];
-    auto behind = Constraint::choices(model, {" he said"}, ConstraintOptions().trigger_token(comma));
+    auto after = Constraint::choices(model, {" he said"}, ConstraintOptions().trigger_token(comma));
     context.rewind(0);
-    CHECK(context.generate("Once upon a time", GenerateOptions().max_tokens(9).constraint(behind)).text() == ", he said");
+    CHECK(context.generate("Once upon a time", GenerateOptions().max_tokens(9).constraint(after)).text() == ", he said");
     // In an engine; a copy of the options keeps what it needs.
     auto kept = GenerateOptions().constraint(Constraint::choices(model, {"only this"}));
     ember::Engine engine(model);

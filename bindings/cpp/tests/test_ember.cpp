@@ -178,7 +178,7 @@ static void decoding(const Model &model) {
     ember::Batch batch{tokens, positions, sequences, want};
     context.decode(batch);
     CHECK(context.n_past(1) == tokens.size() && context.logits(0).size() == model.info().n_vocab);
-    REFUSED(EMBER_E_INVALID_ARGUMENT, "position", context.decode(batch)); // they are behind the sequence's end now
+    REFUSED(EMBER_E_INVALID_ARGUMENT, "position", context.decode(batch)); // they are after the sequence's end now
     batch.positions = {positions.data(), 1};
     REFUSED(EMBER_E_INVALID_ARGUMENT, "length", context.decode(batch));
     context.rewind(2, 1);

@@ -123,9 +123,9 @@ static void options(const std::string &path, const std::string &fixtures, const 
     REFUSED(EMBER_E_INVALID_ARGUMENT, "", Model::load(path, ModelOptions().allocator({allocate, nullptr, nullptr})));
 
     std::string llama = fixtures + "/llama-linear-rope-mha.gguf";
-    auto mended = ModelOptions().meta("llama.context_length", 77).meta("own.flag", true).meta("own.number", 0.5f);
-    mended.meta("own.text", "na\xc3\xafve").meta("own.big", std::numeric_limits<std::int64_t>::min());
-    Model model = Model::load(llama, mended);
+    auto changed = ModelOptions().meta("llama.context_length", 77).meta("own.flag", true).meta("own.number", 0.5f);
+    changed.meta("own.text", "na\xc3\xafve").meta("own.big", std::numeric_limits<std::int64_t>::min());
+    Model model = Model::load(llama, changed);
     CHECK(model.info().n_ctx_train == 77 && model.meta_bool("own.flag") && model.meta_f64("own.number") == 0.5);
     CHECK(model.meta_string("own.text") == "na\xc3\xafve");
     CHECK(model.meta_i64("own.big") == std::numeric_limits<std::int64_t>::min());

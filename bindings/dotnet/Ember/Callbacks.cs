@@ -5,7 +5,7 @@ using System.Runtime.ExceptionServices;
 namespace Ember
 {
     /// <summary>
-    /// Delegates that C may call as long as this is reachable. What they throw must not pass through C: it is kept for Check.
+    /// Delegates that C may call as long as this is reachable. Their exceptions must not pass through C: they are kept for Check.
     /// </summary>
     internal sealed class Callbacks
     {

@@ -78,19 +78,19 @@ namespace Ember
         /// <summary>A function that fills a buffer.</summary>
         internal delegate Status Fill<T>(T[] buffer, UIntPtr capacity, out UIntPtr needed, out IntPtr error);
 
-        /// <summary>What a function fills a buffer with; where the room is not enough it is called again.</summary>
-        internal static T[] Filled<T>(long room, Fill<T> fill, CancellationToken cancellation = default(CancellationToken))
+        /// <summary>What a function fills a buffer with; where its capacity is not enough it is called again.</summary>
+        internal static T[] Filled<T>(long length, Fill<T> fill, CancellationToken cancellation = default(CancellationToken))
         {
             while (true)
             {
-                var buffer = new T[room];
+                var buffer = new T[length];
                 UIntPtr needed;
                 IntPtr error;
                 var status = fill(buffer, buffer.Size(), out needed, out error);
                 if (status == Status.BufferTooSmall)
                 {
                     Native.ember_error_free(error);
-                    room = checked((long)(ulong)needed);
+                    length = checked((long)(ulong)needed);
                     continue;
                 }
                 Check(status, error, cancellation);
@@ -99,7 +99,7 @@ namespace Ember
             }
         }
 
-        internal static string FilledText(long room, Fill<byte> fill) => Encoding.UTF8.GetString(Filled(room, fill));
+        internal static string FilledText(long length, Fill<byte> fill) => Encoding.UTF8.GetString(Filled(length, fill));
 
         internal static TimeSpan Time(ulong nanoseconds) => TimeSpan.FromTicks((long)(nanoseconds / 100));
 

@@ -3,7 +3,7 @@ using Ember.Interop;
 
 namespace Ember
 {
-    /// <summary>How messages become text, and how replies to them are read. What is null stays as the library has it.</summary>
+    /// <summary>How messages become text, and how replies to them are read. A property that is null keeps the library's default.</summary>
     public sealed class ChatOptions
     {
         /// <summary>The tools that the model may call, a JSON array.</summary>

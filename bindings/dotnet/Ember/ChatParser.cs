@@ -98,7 +98,7 @@ namespace Ember
         /// <summary>The mark before a thought; "": there are none.</summary>
         public string ThinkingOpen { get; }
 
-        /// <summary>The mark behind it.</summary>
+        /// <summary>The mark after it.</summary>
         public string ThinkingClose { get; }
 
         /// <summary>The variable of the template that switches thinking; "": there is none.</summary>

@@ -101,7 +101,7 @@ namespace Ember
                 Native.ember_completions_rank(Handle, buffer, capacity, out needed, out error));
         }
 
-        /// <summary>Frees the completions. What was generated stays in the context's sequences.</summary>
+        /// <summary>Frees the completions. The context's sequences keep the generated tokens.</summary>
         public void Dispose()
         {
             handle.Dispose();

@@ -6,7 +6,7 @@ namespace Ember
 {
     /// <summary>
     /// What a text has to follow, compiled for the tokens of a model: for GenerateOptions.Constraint. It is made once and used by many generations of
-    /// the model, on any number of threads. What cannot be held to is an EmberException by name.
+    /// the model, on any number of threads. Ember refuses what it cannot enforce: an EmberException names it.
     /// </summary>
     public sealed class Constraint : IDisposable
     {
@@ -99,13 +99,13 @@ namespace Ember
         /// <summary>Most characters of white space between two parts of JSON, at most 256; by default 32.</summary>
         public uint? Whitespace { get; set; }
 
-        /// <summary>Texts that leave the text free until one of them was generated; the constraint begins behind it.</summary>
+        /// <summary>Texts that leave the text free until one of them was generated; the constraint begins after it.</summary>
         public IList<string> Triggers { get; } = new List<string>();
 
         /// <summary>The same for tokens.</summary>
         public IList<uint> TriggerTokens { get; } = new List<uint>();
 
-        /// <summary>Leaves the text free again behind the constraint's end, until the next trigger; otherwise the text ends there.</summary>
+        /// <summary>Leaves the text free again after the constraint's end, until the next trigger; otherwise the text ends there.</summary>
         public bool? Repeat { get; set; }
 
         /// <summary>Bounds on work and memory. Where one is reached, making the constraint fails, or the generation ends with an error.</summary>

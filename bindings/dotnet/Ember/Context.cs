@@ -182,9 +182,9 @@ namespace Ember
             }
         }
 
-        private float[] Scored(long room, EmberHandle options, CancellationToken cancellation, Scoring score)
+        private float[] Scored(long length, EmberHandle options, CancellationToken cancellation, Scoring score)
         {
-            return Cancellable(cancellation, () => Calls.Filled(room, (float[] buffer, UIntPtr capacity, out UIntPtr needed, out IntPtr error) =>
+            return Cancellable(cancellation, () => Calls.Filled(length, (float[] buffer, UIntPtr capacity, out UIntPtr needed, out IntPtr error) =>
                 score(options, buffer, capacity, out needed, out error), cancellation));
         }
 
@@ -214,14 +214,14 @@ namespace Ember
             }
         }
 
-        /// <summary>How likely a continuation is behind a prompt; scoring many continuations of one prompt runs the prompt once.</summary>
+        /// <summary>How likely a continuation is after a prompt; scoring many continuations of one prompt runs the prompt once.</summary>
         public Score Score(string prompt, string continuation, uint sequence = 0, CancellationToken cancellation = default(CancellationToken))
         {
             var before = Calls.Utf8(prompt, nameof(prompt));
-            var behind = Calls.Utf8(continuation, nameof(continuation));
-            return Score(behind.Length + 8L, sequence, cancellation, (
+            var after = Calls.Utf8(continuation, nameof(continuation));
+            return Score(after.Length + 8L, sequence, cancellation, (
                 EmberHandle how, ember_token_score[] buffer, UIntPtr capacity, out UIntPtr needed, ref ember_score_result raw, out IntPtr error) =>
-                Native.ember_score(Handle, before, before.Size(), behind, behind.Size(), how, buffer, capacity, out needed, ref raw, out error));
+                Native.ember_score(Handle, before, before.Size(), after, after.Size(), how, buffer, capacity, out needed, ref raw, out error));
         }
 
         /// <summary>As Score, for tokens, to which nothing is added.</summary>
@@ -236,18 +236,18 @@ namespace Ember
         private delegate Status Likelihood(
             EmberHandle options, ember_token_score[] buffer, UIntPtr capacity, out UIntPtr needed, ref ember_score_result result, out IntPtr error);
 
-        private Score Score(long room, uint sequence, CancellationToken cancellation, Likelihood score)
+        private Score Score(long length, uint sequence, CancellationToken cancellation, Likelihood score)
         {
             using (var how = new GenerateOptions { Sequence = sequence }.Make(null, false))
             {
                 var raw = new ember_score_result { struct_size = Calls.SizeOf<ember_score_result>() };
-                var tokens = Cancellable(cancellation, () => Calls.Filled(room, (ember_token_score[] buffer, UIntPtr capacity, out UIntPtr needed, out IntPtr error) =>
+                var tokens = Cancellable(cancellation, () => Calls.Filled(length, (ember_token_score[] buffer, UIntPtr capacity, out UIntPtr needed, out IntPtr error) =>
                     score(how, buffer, capacity, out needed, ref raw, out error), cancellation));
                 return new Score(tokens, raw);
             }
         }
 
-        /// <summary>Runs tokens through the model, and gives the logits behind the last one, whose index is the token: for a Sampler.</summary>
+        /// <summary>Runs tokens through the model, and gives the logits after the last one, whose index is the token: for a Sampler.</summary>
         public float[] Decode(uint[] tokens, uint sequence = 0, CancellationToken cancellation = default(CancellationToken))
         {
             var sequences = Calls.Given(tokens, nameof(tokens)).Select(token => sequence).ToArray();
@@ -256,8 +256,8 @@ namespace Ember
         }
 
         /// <summary>
-        /// Runs tokens through the model: each in its sequence, at its position, which is checked, and with logits behind it if they are wanted. All but
-        /// the tokens may be null: sequence 0, any position, logits behind the last one.
+        /// Runs tokens through the model: each in its sequence, at its position, which is checked, and with logits after it if they are wanted. All but
+        /// the tokens may be null: sequence 0, any position, logits after the last one.
         /// </summary>
         public void Decode(
             uint[] tokens, uint[] positions, uint[] sequences, bool[] logits, CancellationToken cancellation = default(CancellationToken))
@@ -279,7 +279,7 @@ namespace Ember
             });
         }
 
-        /// <summary>The logits behind token `index` of the last Decode, a copy; an EmberException with Status.NotFound where they are gone.</summary>
+        /// <summary>The logits after token `index` of the last Decode, a copy; an EmberException with Status.NotFound where they are gone.</summary>
         public float[] Logits(uint index)
         {
             IntPtr logits, error;
@@ -299,7 +299,7 @@ namespace Ember
             }
         }
 
-        /// <summary>Forgets what is behind position n of a sequence.</summary>
+        /// <summary>Forgets what is after position n of a sequence.</summary>
         public void Rewind(uint n, uint sequence = 0)
         {
             IntPtr error;
@@ -337,8 +337,9 @@ namespace Ember
         }
 
         /// <summary>
-        /// Makes a sequence as much of the beginning of these tokens as the context has, in this sequence or (ContextOptions.KeepPrefixes) in pages
-        /// that were kept, but no more than `most`; gives their number. Run the rest then, one token at least.
+        /// Makes a sequence as much of the beginning of these tokens as the context has, but no more than `most`, and returns their number. The
+        /// sequence may have them already; with ContextOptions.KeepPrefixes, pages that were kept may have them too. Run the rest then, one token at
+        /// least.
         /// </summary>
         public ulong ReusePrefix(uint sequence, uint[] tokens, ulong most)
         {
@@ -349,7 +350,7 @@ namespace Ember
             return (ulong)reused;
         }
 
-        /// <summary>Forgets `drop` tokens behind the first `keep` of a sequence; those behind them move forward.</summary>
+        /// <summary>Forgets `drop` tokens after the first `keep` of a sequence; those after them move forward.</summary>
         public void Shift(uint sequence, uint keep, uint drop)
         {
             IntPtr error;

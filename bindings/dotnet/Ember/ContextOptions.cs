@@ -3,7 +3,7 @@ using Ember.Interop;
 
 namespace Ember
 {
-    /// <summary>How a context is made. What is null stays as the library has it.</summary>
+    /// <summary>How a context is made. A property that is null keeps the library's default.</summary>
     public sealed class ContextOptions
     {
         /// <summary>Positions of each sequence; by default what the model was trained on, but no more than 4096.</summary>

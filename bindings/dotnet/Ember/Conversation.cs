@@ -8,8 +8,8 @@ using Ember.Interop;
 namespace Ember
 {
     /// <summary>
-    /// A conversation with a model in a context, which Context.CreateConversation makes. A reply runs only what the context does not hold. What a
-    /// user types can never spell a control token. One thread at a time.
+    /// A conversation with a model in a context, which Context.CreateConversation makes. A reply runs only what the context does not hold. Text from
+    /// a user can never spell a control token. One thread at a time.
     /// </summary>
     public sealed class Conversation : IDisposable
     {
@@ -56,7 +56,7 @@ namespace Ember
 
         /// <summary>
         /// The same conversation in another sequence of the context, which gets what this one's holds: both go on by themselves, also their random
-        /// numbers. What SetOnFull was given is not copied. Cancelling a reply of one ends a reply of the other that is under way.
+        /// numbers. The copy does not have the function of SetOnFull. Cancelling a reply of one ends a reply of the other that is under way.
         /// </summary>
         public Conversation Fork(uint sequence) => new Conversation(this, sequence);
 
@@ -159,7 +159,7 @@ namespace Ember
             Calls.Check(Native.ember_conversation_abandon(handle, out error), error);
         }
 
-        /// <summary>Forgets the last turn: the user's last message and all behind it.</summary>
+        /// <summary>Forgets the last turn: the user's last message and all after it.</summary>
         public void Undo()
         {
             IntPtr error;
@@ -212,9 +212,9 @@ namespace Ember
         }
 
         /// <summary>
-        /// Has `drop` say in Send how many turns are dropped where the conversation becomes too long, the oldest first: it gets the conversation's
-        /// tokens, the positions of the sequence, and the turns that may go. 0 ends the reply, null: as few turns as need be. What it throws ends
-        /// Send and is thrown.
+        /// Where the conversation becomes too long, Send asks `drop` how many turns are dropped, the oldest first. It gets the number of the
+        /// conversation's tokens, of the sequence's positions, and of the turns that may go. 0 ends the reply, null: as few turns as need be. An
+        /// exception from it ends Send and is rethrown.
         /// </summary>
         public void SetOnFull(Func<uint, uint, uint, uint> drop)
         {
@@ -310,7 +310,7 @@ namespace Ember
         /// <summary>Turns that were dropped before the reply, because the conversation had become too long.</summary>
         public uint DroppedTurns { get; }
 
-        /// <summary>Tokens that the context forgot with them, without running what stands behind them again.</summary>
+        /// <summary>Tokens that the context forgot with them, without running what stands after them again.</summary>
         public uint ForgottenTokens { get; }
 
         /// <summary>Time spent on the prompt.</summary>

@@ -130,7 +130,7 @@ namespace Ember
         }
     }
 
-    /// <summary>How an engine is made. What is null stays as the library has it.</summary>
+    /// <summary>How an engine is made. A property that is null keeps the library's default.</summary>
     public sealed class EngineOptions
     {
         /// <summary>How many requests run together; by default 8.</summary>

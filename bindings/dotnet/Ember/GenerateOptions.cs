@@ -4,7 +4,7 @@ using Ember.Interop;
 
 namespace Ember
 {
-    /// <summary>How to generate. What is null stays as the library has it.</summary>
+    /// <summary>How to generate. A property that is null keeps the library's default.</summary>
     public sealed class GenerateOptions
     {
         /// <summary>The most tokens to generate; by default 128.</summary>
@@ -19,7 +19,7 @@ namespace Ember
         /// <summary>What the generated text has to follow; Event.Progress of the last event says whether it is complete.</summary>
         public Constraint Constraint { get; set; }
 
-        /// <summary>Which sequence of the context goes on, from 0 on; completions take this one and those behind it.</summary>
+        /// <summary>Which sequence of the context goes on, from 0 on; completions take this one and those after it.</summary>
         public uint? Sequence { get; set; }
 
         /// <summary>
@@ -124,10 +124,10 @@ namespace Ember
         }
     }
 
-    /// <summary>When the context is full, keeps the first tokens, forgets some behind them, and goes on.</summary>
+    /// <summary>When the context is full, keeps the first tokens, forgets some after them, and goes on.</summary>
     public sealed class Shift
     {
-        /// <summary>Keeps `keep` tokens and forgets `drop` behind them.</summary>
+        /// <summary>Keeps `keep` tokens and forgets `drop` after them.</summary>
         public Shift(uint keep, uint drop)
         {
             Keep = keep;

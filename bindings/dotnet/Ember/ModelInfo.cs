@@ -48,7 +48,7 @@ namespace Ember
         /// <summary>Width of the residual stream.</summary>
         public uint EmbeddingLength { get; }
 
-        /// <summary>Numbers of a text's vector: EmbeddingLength, but in models with dense modules behind the pooling.</summary>
+        /// <summary>Numbers of a text's vector: EmbeddingLength, but in models with dense modules after the pooling.</summary>
         public uint VectorLength { get; }
 
         /// <summary>Prompts for texts to be embedded, by their names (EmbedOptions.Prompt).</summary>

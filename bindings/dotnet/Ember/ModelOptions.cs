@@ -5,7 +5,7 @@ using Ember.Interop;
 
 namespace Ember
 {
-    /// <summary>How a model is loaded. What is null stays as the library has it.</summary>
+    /// <summary>How a model is loaded. A property that is null keeps the library's default.</summary>
     public sealed class ModelOptions
     {
         /// <summary>Whether files are mapped, as by default, or read into memory.</summary>
@@ -27,11 +27,13 @@ namespace Ember
         public ulong? MemoryLimit { get; set; }
 
         /// <summary>
-        /// Values in place of those of the file, which need not have the keys: whole numbers, floating-point numbers, booleans or texts.
+        /// Values in place of those of the file, which need not have the keys: integers, floating-point numbers, booleans or texts.
         /// </summary>
         public IDictionary<string, object> Metadata { get; } = new Dictionary<string, object>();
 
-        /// <summary>Gets how far the loading is, from 0 to 1, on the thread that loads. What it throws ends the loading and is thrown.</summary>
+        /// <summary>
+        /// Gets how far the loading is, from 0 to 1, on the thread that loads. An exception from it ends the loading and is rethrown.
+        /// </summary>
         public Action<float> Progress { get; set; }
 
         /// <summary>The ember_model_options.</summary>

@@ -38,7 +38,7 @@ namespace Ember
         /// <summary>Why the reply ended; null before.</summary>
         public FinishReason? Finish { get; }
 
-        /// <summary>Whether it is more of the answer. What began as a call and is none belongs to the answer.</summary>
+        /// <summary>Whether it is more of the answer. Text that began as a call but is none belongs to the answer.</summary>
         public bool IsText => Kind == ChatEventKind.Text || Kind == ChatEventKind.CallBroken;
 
         /// <summary>Whether it is more of a thought.</summary>

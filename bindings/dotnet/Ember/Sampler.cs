@@ -106,8 +106,8 @@ namespace Ember
         }
 
         /// <summary>
-        /// Makes tokens less likely that are among the last n: their logit is divided by `repeat` (1 changes nothing) where positive, else
-        /// multiplied; `frequency` is taken off for each time they occurred, and `presence` once.
+        /// Makes tokens less likely that are among the last n. A positive logit is divided by `repeat` (1 changes nothing), another one multiplied.
+        /// `frequency` is taken off for each time the token occurred, and `presence` once.
         /// </summary>
         public Sampler Penalties(uint n, float repeat, float frequency, float presence)
         {
@@ -123,9 +123,9 @@ namespace Ember
         }
 
         /// <summary>
-        /// Makes tokens less likely that would carry on a passage which is among the last n tokens already: `multiplier` times `base` to the power
-        /// of (length of the passage - `allowedLength`) is taken off their logits. No passage goes beyond a breaker; null: line end, colon,
-        /// quotation mark, asterisk. The model is the one to sample for.
+        /// Makes tokens less likely that would continue a passage which the last n tokens have already. It takes `multiplier` times `base` to the
+        /// power of (length of the passage - `allowedLength`) off their logits. No passage goes beyond a breaker; null: line end, colon, quotation
+        /// mark, asterisk. The model is the one to sample for.
         /// </summary>
         public Sampler Dry(Model model, float multiplier, float @base, uint allowedLength, uint n, IEnumerable<string> breakers = null)
         {
@@ -195,14 +195,18 @@ namespace Ember
             return Added(Native.ember_sampler_add_constraint(Handle, Calls.Given(constraint, nameof(constraint)).Handle, out error), error);
         }
 
-        /// <summary>For filling a gap, behind TopK and TopP: rather ends the text than go on with something unlikely. The model is the one to sample for.</summary>
+        /// <summary>
+        /// For filling a gap, after TopK and TopP: ends the text rather than go on with something unlikely. The model is the one to sample for.
+        /// </summary>
         public Sampler Infill(Model model)
         {
             IntPtr error;
             return Added(Native.ember_sampler_add_infill(Handle, Calls.Given(model, nameof(model)).Handle, out error), error);
         }
 
-        /// <summary>A stage of one's own, on the thread that samples. What it throws ends the generation and is thrown. Not for requests of an engine.</summary>
+        /// <summary>
+        /// A stage of one's own, on the thread that samples. An exception from it ends the generation and is rethrown. Not for requests of an engine.
+        /// </summary>
         public Sampler Candidates(ChangeLogits change)
         {
             Calls.Given(change, nameof(change));

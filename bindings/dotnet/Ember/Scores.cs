@@ -5,7 +5,7 @@ using Ember.Interop;
 
 namespace Ember
 {
-    /// <summary>How to embed. What is null stays as the library has it.</summary>
+    /// <summary>How to embed. A property that is null keeps the library's default.</summary>
     public sealed class EmbedOptions
     {
         /// <summary>Which hidden states make a text's vector; by default as the model's file says, or the mean.</summary>
@@ -20,7 +20,7 @@ namespace Ember
         /// <summary>How many numbers of each vector are kept, the first ones; 0: all.</summary>
         public uint? Dimensions { get; set; }
 
-        /// <summary>The name of a prompt of the model's that each text stands behind, such as "query"; by default the model's default prompt.</summary>
+        /// <summary>The name of the model's prompt that is put before each text, such as "query"; by default the model's default prompt.</summary>
         public string Prompt { get; set; }
 
         /// <summary>Numbers of a model's vector before Dimensions of them are kept.</summary>
@@ -60,7 +60,7 @@ namespace Ember
         }
     }
 
-    /// <summary>How texts are scored by Context.Classify and Context.Rerank. What is null stays as the library has it.</summary>
+    /// <summary>How texts are scored by Context.Classify and Context.Rerank. A property that is null keeps the library's default.</summary>
     public sealed class ClassifyOptions
     {
         /// <summary>What is done to the head's outputs.</summary>
@@ -101,7 +101,7 @@ namespace Ember
         }
     }
 
-    /// <summary>How likely a text is behind another one.</summary>
+    /// <summary>How likely a text is after another one.</summary>
     public sealed class Score
     {
         internal Score(IEnumerable<ember_token_score> tokens, ember_score_result raw)

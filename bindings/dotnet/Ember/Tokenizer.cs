@@ -109,12 +109,12 @@ namespace Ember
         public uint[] FimPrompt(string prefix, string suffix, FimOptions options = null)
         {
             var before = Calls.Utf8(prefix, nameof(prefix));
-            var behind = Calls.Utf8(suffix, nameof(suffix));
+            var after = Calls.Utf8(suffix, nameof(suffix));
             using (var how = (options ?? new FimOptions()).Make())
             {
                 return Calls.Filled(256, (uint[] buffer, UIntPtr capacity, out UIntPtr needed, out IntPtr error) =>
                     Native.ember_tokenizer_fim_prompt(
-                        Handle, before, before.Size(), behind, behind.Size(), how, buffer, capacity, out needed, out error));
+                        Handle, before, before.Size(), after, after.Size(), how, buffer, capacity, out needed, out error));
             }
         }
 
@@ -164,16 +164,16 @@ namespace Ember
         /// <summary>Whether a text gets a token before it where that is asked for.</summary>
         public bool AddsBos { get; }
 
-        /// <summary>Whether it gets one behind it.</summary>
+        /// <summary>Whether it gets one after it.</summary>
         public bool AddsEos { get; }
 
         /// <summary>Whether there is a chat template.</summary>
         public bool HasChatTemplate { get; }
 
-        /// <summary>Before the text that a gap comes behind.</summary>
+        /// <summary>Before the text that a gap comes after.</summary>
         public uint? FimPrefix { get; }
 
-        /// <summary>Before the text that comes behind the gap.</summary>
+        /// <summary>Before the text that comes after the gap.</summary>
         public uint? FimSuffix { get; }
 
         /// <summary>Where the gap is filled.</summary>

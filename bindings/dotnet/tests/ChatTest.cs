@@ -185,10 +185,10 @@ public static class ChatTest
             Test.Disposed("constraint", () => context.Generate("The", new GenerateOptions { Constraint = waits }));
             context.Rewind(0);
             var comma = Tales.Tokenize(",", false)[0];
-            using (var behind = Constraint.Choices(Tales, new[] { " he said" }, new ConstraintOptions { TriggerTokens = { comma } }))
+            using (var after = Constraint.Choices(Tales, new[] { " he said" }, new ConstraintOptions { TriggerTokens = { comma } }))
             {
-                var all = context.Generate("Once upon a time", new GenerateOptions { MaxTokens = 9, Constraint = behind }).ReadToEnd();
-                Test.Equal("behind a token", all.Text, ", he said");
+                var all = context.Generate("Once upon a time", new GenerateOptions { MaxTokens = 9, Constraint = after }).ReadToEnd();
+                Test.Equal("after a token", all.Text, ", he said");
             }
             Test.Refused(Status.Unsupported, "propertyNames", () => Constraint.JsonSchema(Tales, "{\"propertyNames\": {\"maxLength\": 3}}"));
             Test.Refused(Status.InvalidArgument, "choices", () => Constraint.Choices(Tales, new string[0]));

@@ -134,7 +134,7 @@ public static class GoldenTest
         }
     }
 
-    /// <summary>Lines: model, labels, the query, a text, its scores, its score behind the query.</summary>
+    /// <summary>Lines: model, labels, the query, a text, its scores, its score after the query.</summary>
     public static void Rank()
     {
         var lines = Test.Lines("rank");

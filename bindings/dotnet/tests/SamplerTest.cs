@@ -33,7 +33,7 @@ public static class SamplerTest
         // In the order of the calls.
         var logits = new float[] { 1, 2, 3 };
         Test.Equal("before", new Sampler().TopK(1).Bias(new Dictionary<uint, float> { { 0, 10 } }).Sample(logits), 2u);
-        Test.Equal("behind", Towards(0, 10).TopK(1).Sample(logits), 0u);
+        Test.Equal("after", Towards(0, 10).TopK(1).Sample(logits), 0u);
         Func<Sampler> all = () => new Sampler(5).Penalties(64, 1.3f, 0, 0).TopNSigma(1.5f).TypicalP(0.9f).MinP(0.01f).Xtc(0.5f, 0.1f).Temperature(1.2f);
         Test.Same("the same stages", Draw(all()), Draw(all()));
         Test.True("other stages", !Draw(all()).SequenceEqual(Draw(new Sampler(5).Temperature(1.2f))));

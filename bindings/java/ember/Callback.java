@@ -8,7 +8,7 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
 import java.util.function.Function;
 
-/** A function of Java's that C may call as long as this is reachable. What it throws must not pass through C: it is kept for `check`. */
+/** A function of Java's that C may call as long as this is reachable. Its exceptions must not pass through C: they are kept for `check`. */
 final class Callback {
     private static final MethodHandle CALL;
 

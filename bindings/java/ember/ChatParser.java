@@ -15,7 +15,7 @@ public final class ChatParser implements AutoCloseable {
      *
      * @param calls the form of calls, "hermes" for example; "": none is known, calls come as text
      * @param thinkingOpen the mark before a thought; "": there are none
-     * @param thinkingClose the mark behind it
+     * @param thinkingClose the mark after it
      * @param thinkingVariable of the template, which switches thinking; "": there is none
      * @param thinkingOn its value in JSON with which the model thinks
      * @param thinkingOff and with which it does not

@@ -64,7 +64,7 @@ public final class Completions implements AutoCloseable {
         return Native.ints(8, "ember_completions_rank", completions);
     }
 
-    /** Frees the completions. What was generated stays in the context's sequences. */
+    /** Frees the completions. The context's sequences keep the generated tokens. */
     @Override
     public void close() {
         completions.close();

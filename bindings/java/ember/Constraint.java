@@ -5,8 +5,8 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * What a text has to follow, compiled for the tokens of a model: for `Options.constraint`. It is made once and used by many generations of
- * the model, on any number of threads. What cannot be held to is an EmberException by name.
+ * What a text has to follow, compiled for the tokens of a model: for `Options.constraint`. It is made once and used by many generations of the model,
+ * on any number of threads. Ember refuses what it cannot enforce: an EmberException names it.
  */
 public final class Constraint implements AutoCloseable {
     final Handle handle;

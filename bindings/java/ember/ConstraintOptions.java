@@ -17,7 +17,7 @@ public final class ConstraintOptions extends Settings<ConstraintOptions> {
         return set("ember_constraint_options_set_whitespace", Native.unsigned("whitespace", n));
     }
 
-    /** Leaves the text free until this was generated; the constraint begins behind it. May be called again for more. */
+    /** Leaves the text free until this was generated; the constraint begins after it. May be called again for more. */
     public ConstraintOptions trigger(String text) {
         return set("ember_constraint_options_add_trigger_text", text);
     }
@@ -27,7 +27,7 @@ public final class ConstraintOptions extends Settings<ConstraintOptions> {
         return set("ember_constraint_options_add_trigger_token", token);
     }
 
-    /** Leaves the text free again behind the constraint's end, until the next trigger; otherwise the text ends there. */
+    /** Leaves the text free again after the constraint's end, until the next trigger; otherwise the text ends there. */
     public ConstraintOptions repeat(boolean repeat) {
         return set("ember_constraint_options_set_repeat", repeat);
     }

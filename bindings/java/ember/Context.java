@@ -150,15 +150,15 @@ public final class Context implements AutoCloseable {
     }
 
     /** What a function writes whose arguments are the context, these, and options. */
-    private float[] scores(long room, Settings<?> options, String function, Object... arguments) {
+    private float[] scores(long capacity, Settings<?> options, String function, Object... arguments) {
         try (var how = options.handle()) {
             var all = Arrays.copyOf(with(arguments), arguments.length + 2);
             all[arguments.length + 1] = how;
-            return Native.floats(room, function, all);
+            return Native.floats(capacity, function, all);
         }
     }
 
-    /** Runs tokens through the model, and gives the logits behind the last one, whose index is the token: for a Sampler. */
+    /** Runs tokens through the model, and gives the logits after the last one, whose index is the token: for a Sampler. */
     public float[] decode(int... tokens) {
         return decode(0, tokens);
     }
@@ -172,8 +172,8 @@ public final class Context implements AutoCloseable {
     }
 
     /**
-     * Runs tokens through the model: each in its sequence, at its position, which is checked, and with logits behind it if they are wanted. All but
-     * the tokens may be null: sequence 0, any position, logits behind the last one.
+     * Runs tokens through the model: each in its sequence, at its position, which is checked, and with logits after it if they are wanted. All but
+     * the tokens may be null: sequence 0, any position, logits after the last one.
      */
     public void decode(int[] tokens, int[] positions, int[] sequences, boolean[] logits) {
         byte[] wanted = logits == null ? null : new byte[logits.length];
@@ -181,18 +181,18 @@ public final class Context implements AutoCloseable {
         call("ember_context_decode", new Native.Columns(tokens.length, tokens, positions, sequences, wanted));
     }
 
-    /** The logits behind token `index` of the last decode, a copy; an EmberException with the status 10 where they are gone. */
+    /** The logits after token `index` of the last decode, a copy; an EmberException with the status 10 where they are gone. */
     public float[] logits(int index) {
         long n = model.info().vocabularySize();
         return handle.use(c -> Native.made("ember_context_logits", c, (long) Native.unsigned("index", index)).reinterpret(4 * n).toArray(JAVA_FLOAT));
     }
 
-    /** Forgets what is behind position n. */
+    /** Forgets what is after position n. */
     public void rewind(int n) {
         rewind(0, n);
     }
 
-    /** Forgets what is behind position n of a sequence. */
+    /** Forgets what is after position n of a sequence. */
     public void rewind(int sequence, int n) {
         call("ember_context_rewind", Native.unsigned("sequence", sequence), Native.unsigned("n", n));
     }
@@ -218,15 +218,15 @@ public final class Context implements AutoCloseable {
     }
 
     /**
-     * Makes a sequence as much of the beginning of these tokens as the context has, in this sequence or (ContextOptions.keepPrefixes) in pages
-     * that were kept, but no more than `most`; gives their number. Run the rest then, one token at least.
+     * Makes a sequence as much of the beginning of these tokens as the context has, but no more than `most`, and returns their number. The sequence
+     * may have them already; with ContextOptions.keepPrefixes, pages that were kept may have them too. Run the rest then, one token at least.
      */
     public int reusePrefix(int sequence, int[] tokens, int most) {
         return (int) Native.whole("ember_context_sequence_reuse", handle, Native.unsigned("sequence", sequence), tokens,
                 (long) Native.unsigned("most", most));
     }
 
-    /** Forgets `drop` tokens behind the first `keep` of a sequence; those behind them move forward. */
+    /** Forgets `drop` tokens after the first `keep` of a sequence; those after them move forward. */
     public void shift(int sequence, int keep, int drop) {
         call("ember_context_sequence_shift", Native.unsigned("sequence", sequence), Native.unsigned("keep", keep), Native.unsigned("drop", drop));
     }
@@ -293,7 +293,7 @@ public final class Context implements AutoCloseable {
         }
     }
 
-    /** How likely a continuation is behind a prompt; scoring many continuations of one prompt runs the prompt once. */
+    /** How likely a continuation is after a prompt; scoring many continuations of one prompt runs the prompt once. */
     public Score score(String prompt, String continuation) {
         return score(0, prompt, continuation);
     }
@@ -310,14 +310,14 @@ public final class Context implements AutoCloseable {
         return score(sequence, continuation.length, "ember_score_tokens", all, (long) prompt.length);
     }
 
-    private Score score(int sequence, long room, String function, Object... texts) {
+    private Score score(int sequence, long capacity, String function, Object... texts) {
         try (var how = new Options().sequence(sequence).handle()) {
             var all = Arrays.copyOf(with(texts), texts.length + 2);
             all[texts.length + 1] = how;
-            return Native.filled(Native.TOKEN_SCORE, room, Native.SCORE_RESULT, filled -> {
+            return Native.filled(Native.TOKEN_SCORE, capacity, Native.SCORE_RESULT, filled -> {
                 var tokens = filled.buffer().elements(Native.TOKEN_SCORE).map(one -> new Score.Token(
                         one.get(JAVA_INT, 0), one.get(JAVA_FLOAT, 4), one.get(JAVA_INT, 8))).toList();
-                var result = filled.behind();
+                var result = filled.after();
                 return new Score(tokens, result.real("logprob"), result.number("n_prompt"), result.number("n_reused"), result.truth("is_greedy"));
             }, function, all);
         }

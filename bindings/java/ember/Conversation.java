@@ -11,8 +11,8 @@ import java.util.stream.Stream;
 import java.util.stream.StreamSupport;
 
 /**
- * A conversation with a model in a context, which `Context.conversation` makes. A reply runs only what the context does not hold. What a
- * user types can never spell a control token. One thread at a time.
+ * A conversation with a model in a context, which `Context.conversation` makes. A reply runs only what the context does not hold. Text from a user
+ * can never spell a control token. One thread at a time.
  */
 public final class Conversation implements AutoCloseable {
     /** What happens where a conversation becomes too long: whole turns are dropped, but the first; the first may go too; it is refused. */
@@ -26,7 +26,7 @@ public final class Conversation implements AutoCloseable {
      * @param generatedTokens tokens generated
      * @param thinkingTokens of these, those of thoughts
      * @param droppedTurns turns that were dropped before the reply, because the conversation had become too long
-     * @param forgottenTokens tokens that the context forgot with them, without running what stands behind them again
+     * @param forgottenTokens tokens that the context forgot with them, without running what stands after them again
      * @param prefill time spent on the prompt
      * @param decode time spent on the generated tokens
      * @param finish why the reply ended; null while it is under way
@@ -75,8 +75,8 @@ public final class Conversation implements AutoCloseable {
     }
 
     /**
-     * The same conversation in another sequence of the context, which gets what this one's holds: both go on by themselves. What onFull was given
-     * is not copied.
+     * The same conversation in another sequence of the context, which gets what this one's holds: both go on by themselves. The copy does not have
+     * the function of onFull.
      */
     public Conversation fork(int sequence) {
         return new Conversation(this, sequence);
@@ -162,7 +162,7 @@ public final class Conversation implements AutoCloseable {
         }
     }
 
-    /** Forgets the last turn: the user's last message and all behind it. */
+    /** Forgets the last turn: the user's last message and all after it. */
     public void undo() {
         call("ember_conversation_undo");
     }

@@ -55,7 +55,7 @@ public final class EmbedOptions extends Settings<EmbedOptions> {
         return set("ember_embed_options_set_dimensions", (long) n);
     }
 
-    /** The name of a prompt of the model's that each text stands behind, such as "query"; by default the model's default prompt. */
+    /** The name of the model's prompt that is put before each text, such as "query"; by default the model's default prompt. */
     public EmbedOptions prompt(String name) {
         return set("ember_embed_options_set_prompt", name);
     }

@@ -24,7 +24,7 @@ public record Message(String role, String content, String name, String toolCallI
         return new Message("user", content);
     }
 
-    /** What the model is told first. */
+    /** The system message, which comes first. */
     public static Message system(String content) {
         return new Message("system", content);
     }

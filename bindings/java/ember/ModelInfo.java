@@ -10,7 +10,7 @@ import java.util.OptionalInt;
  * @param vocabularySize logits per position; tokens are below it
  * @param trainedContext positions the model was trained on
  * @param embeddingLength width of the residual stream
- * @param vectorLength numbers of a text's vector: embeddingLength, but in models with dense modules behind the pooling
+ * @param vectorLength numbers of a text's vector: embeddingLength, but in models with dense modules after the pooling
  * @param prompts prompts for texts to be embedded, by their names (EmbedOptions.prompt)
  * @param layers layers
  * @param heads query heads

@@ -49,7 +49,7 @@ public final class ModelOptions extends Settings<ModelOptions> {
         return set("ember_model_options_set_memory_limit", Native.unsigned("memoryLimit", bytes));
     }
 
-    /** A whole number in place of that of the file, which need not have the key. */
+    /** An integer in place of that of the file, which need not have the key. */
     public ModelOptions metadata(String key, long value) {
         return set("ember_model_options_set_meta_i64", key, value);
     }
@@ -74,7 +74,7 @@ public final class ModelOptions extends Settings<ModelOptions> {
         return set("ember_model_options_set_cancel_token", token.handle);
     }
 
-    /** Gets how far the loading is, from 0 to 1, on the thread that loads. What it throws ends the loading and is thrown. */
+    /** Gets how far the loading is, from 0 to 1, on the thread that loads. An exception from it ends the loading and is rethrown. */
     public ModelOptions progress(DoubleConsumer progress) {
         var callback = new Callback(FunctionDescriptor.of(JAVA_INT, JAVA_FLOAT, ADDRESS), 1, values -> {
             progress.accept((float) values[0]);

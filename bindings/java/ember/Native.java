@@ -15,9 +15,9 @@ import java.util.function.Function;
 import java.util.stream.Stream;
 
 /**
- * The functions of ember.h, through Java's foreign functions. They are called by name. An argument is a number, a boolean, a pointer, null, a
- * Handle, which is not freed meanwhile, or what C gets as a pointer and a length: a String, a byte[], an int[], or a float[]; a List of
- * Strings is pointers, lengths and their number.
+ * The functions of ember.h, through Java's foreign functions. They are called by name. An argument is a number, a boolean, a pointer, null, or a
+ * Handle, which is not freed meanwhile. C gets a String, a byte[], an int[] or a float[] as a pointer and a length, and a List of Strings as
+ * pointers, lengths and their number.
  */
 final class Native {
     private Native() {}
@@ -56,7 +56,7 @@ final class Native {
             + "n_head_kv, head_dim, n_ff, bos_token, eos_token, has_tokenizer, add_bos, causal, pooling, n_expert, n_expert_used, eot_token, "
             + "unk_token, pad_token, has_chat_template, n_embd_out, n_prompts");
 
-    /** A struct of fields, those of one type behind its name, with what it takes at its end to have its alignment. */
+    /** A struct of fields, those of one type after its name, with what it takes at its end to have its alignment. */
     private static StructLayout layout(String fields) {
         var members = new ArrayList<MemoryLayout>();
         long size = 0;
@@ -277,7 +277,7 @@ final class Native {
         }
     }
 
-    /** What `read` makes of the struct that a function writes, and of the number behind it. */
+    /** What `read` makes of the struct that a function writes, and of the number after it. */
     static <T> T structAndNumber(StructLayout layout, BiFunction<Struct, Integer, T> read, String name, Object... arguments) {
         try (var call = new Call(arguments)) {
             var struct = new Struct(call.arena.allocate(layout), layout);
@@ -288,7 +288,7 @@ final class Native {
         }
     }
 
-    /** The number that a function writes, and behind it a whole one, to `whole[0]`. */
+    /** The number that a function writes, and after it a whole one, to `whole[0]`. */
     static int numberAndWhole(String name, long[] whole, Object... arguments) {
         try (var call = new Call(arguments)) {
             var number = call.arena.allocate(JAVA_INT);
@@ -299,23 +299,23 @@ final class Native {
         }
     }
 
-    /** A buffer that a function fills, and a struct that it writes behind that. */
-    record Filled(MemorySegment buffer, Struct behind) {}
+    /** A buffer that a function fills, and a struct that it writes after that. */
+    record Filled(MemorySegment buffer, Struct after) {}
 
     /**
-     * What `read` makes of the buffer that a function fills, whose room and needed length are its last arguments but the error, and the struct
-     * behind them, if there is one. Where the room is not enough the function is called again.
+     * What `read` makes of the buffer that a function fills, whose capacity and needed length are its last arguments but the error, and the
+     * struct after them, if there is one. Where the capacity is not enough the function is called again.
      */
-    static <T> T filled(MemoryLayout element, long room, StructLayout behind, Function<Filled, T> read, String name, Object... arguments) {
+    static <T> T filled(MemoryLayout element, long capacity, StructLayout after, Function<Filled, T> read, String name, Object... arguments) {
         try (var call = new Call(arguments)) {
             var needed = call.arena.allocate(JAVA_LONG);
-            var struct = behind == null ? null : new Struct(call.arena.allocate(behind), behind);
-            if (struct != null) struct.raw.set(JAVA_LONG, 0, behind.byteSize());
-            for (;; room = needed.get(JAVA_LONG, 0)) {
-                var buffer = call.arena.allocate(element, room);
+            var struct = after == null ? null : new Struct(call.arena.allocate(after), after);
+            if (struct != null) struct.raw.set(JAVA_LONG, 0, after.byteSize());
+            for (;; capacity = needed.get(JAVA_LONG, 0)) {
+                var buffer = call.arena.allocate(element, capacity);
                 try {
-                    if (struct == null) call.run(name, buffer, room, needed);
-                    else call.run(name, buffer, room, needed, struct.raw);
+                    if (struct == null) call.run(name, buffer, capacity, needed);
+                    else call.run(name, buffer, capacity, needed, struct.raw);
                 } catch (EmberException tooSmall) {
                     if (tooSmall.status() != 9) throw tooSmall; // EMBER_E_BUFFER_TOO_SMALL
                     continue;
@@ -325,20 +325,20 @@ final class Native {
         }
     }
 
-    static byte[] bytes(long room, String name, Object... arguments) {
-        return filled(JAVA_BYTE, room, null, filled -> filled.buffer.toArray(JAVA_BYTE), name, arguments);
+    static byte[] bytes(long capacity, String name, Object... arguments) {
+        return filled(JAVA_BYTE, capacity, null, filled -> filled.buffer.toArray(JAVA_BYTE), name, arguments);
     }
 
-    static int[] ints(long room, String name, Object... arguments) {
-        return filled(JAVA_INT, room, null, filled -> filled.buffer.toArray(JAVA_INT), name, arguments);
+    static int[] ints(long capacity, String name, Object... arguments) {
+        return filled(JAVA_INT, capacity, null, filled -> filled.buffer.toArray(JAVA_INT), name, arguments);
     }
 
-    static float[] floats(long room, String name, Object... arguments) {
-        return filled(JAVA_FLOAT, room, null, filled -> filled.buffer.toArray(JAVA_FLOAT), name, arguments);
+    static float[] floats(long capacity, String name, Object... arguments) {
+        return filled(JAVA_FLOAT, capacity, null, filled -> filled.buffer.toArray(JAVA_FLOAT), name, arguments);
     }
 
-    static String text(long room, String name, Object... arguments) {
-        return new String(bytes(room, name, arguments), StandardCharsets.UTF_8);
+    static String text(long capacity, String name, Object... arguments) {
+        return new String(bytes(capacity, name, arguments), StandardCharsets.UTF_8);
     }
 
     /** Calls a function of these pointers and numbers that returns a pointer. */

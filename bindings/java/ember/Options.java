@@ -76,8 +76,8 @@ public final class Options extends Settings<Options> {
     }
 
     /**
-     * Makes tokens less likely that are among the last n: their logit is divided by `repeat` (1 changes nothing) where positive, else
-     * multiplied; `frequency` is taken off for each time they occurred, and `presence` once.
+     * Makes tokens less likely that are among the last n. A positive logit is divided by `repeat` (1 changes nothing), another one multiplied.
+     * `frequency` is taken off for each time the token occurred, and `presence` once.
      */
     public Options penalties(int n, float repeat, float frequency, float presence) {
         return stage("ember_sampler_add_penalties", Native.unsigned("n", n), repeat, frequency, presence);
@@ -95,9 +95,8 @@ public final class Options extends Settings<Options> {
     }
 
     /**
-     * Makes tokens less likely that would carry on a passage which is among the last n tokens already: `multiplier` times `base` to the power
-     * of (length of the passage - `allowedLength`) is taken off their logits. No passage goes beyond a breaker. The model is the one to sample
-     * for.
+     * Makes tokens less likely that would continue a passage which the last n tokens have already. It takes `multiplier` times `base` to the power of
+     * (length of the passage - `allowedLength`) off their logits. No passage goes beyond a breaker. The model is the one to sample for.
      */
     public Options dry(Model model, float multiplier, float base, int allowedLength, int n, List<String> breakers) {
         return stage("ember_sampler_add_dry", model.handle(), multiplier, base, Native.unsigned("allowedLength", allowedLength),
@@ -131,7 +130,7 @@ public final class Options extends Settings<Options> {
         return stage("ember_sampler_add_greedy");
     }
 
-    /** For filling a gap, behind topK and topP: rather ends the text than go on with something unlikely. The model is the one to sample for. */
+    /** For filling a gap, after topK and topP: ends the text rather than go on with something unlikely. The model is the one to sample for. */
     public Options infill(Model model) {
         return stage("ember_sampler_add_infill", model.handle());
     }
@@ -141,7 +140,7 @@ public final class Options extends Settings<Options> {
         return stage("ember_sampler_add_constraint", constraint.handle);
     }
 
-    /** A stage of one's own, on the thread that samples. What it throws ends the generation and is thrown. Not for requests of an engine. */
+    /** A stage of one's own, on the thread that samples. An exception from it ends the generation and is rethrown. Not for requests of an engine. */
     public Options candidates(Candidates change) {
         var callback = new Callback(FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS), 1, values -> {
             long n = (long) values[2];
@@ -186,7 +185,7 @@ public final class Options extends Settings<Options> {
         return this;
     }
 
-    /** Which sequence of the context goes on, from 0 on; completions take this one and those behind it. */
+    /** Which sequence of the context goes on, from 0 on; completions take this one and those after it. */
     public Options sequence(int sequence) {
         return set("ember_generate_options_set_sequence", Native.unsigned("sequence", sequence));
     }
@@ -219,7 +218,7 @@ public final class Options extends Settings<Options> {
         return set("ember_generate_options_set_time_limit", Native.unsigned("timeLimit", milliseconds));
     }
 
-    /** When the context is full, keeps the first `keep` tokens, forgets `drop` behind them, and goes on. */
+    /** When the context is full, keeps the first `keep` tokens, forgets `drop` after them, and goes on. */
     public Options shift(int keep, int drop) {
         return set("ember_generate_options_set_shift", Native.unsigned("keep", keep), Native.unsigned("drop", drop));
     }
@@ -239,7 +238,7 @@ public final class Options extends Settings<Options> {
         return set("ember_generate_options_set_draft", context.handle(), Native.unsigned("sequence", sequence), Native.unsigned("n", n));
     }
 
-    /** The same seed gives the same text. It is taken as unsigned; -1 stands for one taken by chance, as no seed does. */
+    /** The same seed gives the same text. It is taken as unsigned; -1 stands for one drawn at random, as no seed does. */
     public Options seed(long seed) {
         this.seed = OptionalLong.of(seed);
         return this;

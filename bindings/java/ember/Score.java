@@ -3,7 +3,7 @@ package ember;
 import java.util.List;
 
 /**
- * How likely a text is behind another one.
+ * How likely a text is after another one.
  *
  * @param tokens what each token of the continuation scores
  * @param logprob the sum of their log-probabilities

@@ -5,7 +5,7 @@ import java.util.List;
 
 /** What options have in common: calls of setters, in their order, which are made where the options are used. */
 abstract class Settings<S extends Settings<S>> {
-    /** A setter of ember.h, and what it takes behind the options. */
+    /** A setter of ember.h, and what it takes after the options. */
     record Setting(String function, Object... values) {
         void apply(Handle to) {
             var all = new Object[values.length + 1];
@@ -33,7 +33,7 @@ abstract class Settings<S extends Settings<S>> {
         return settings;
     }
 
-    /** The options of C, behind these settings. */
+    /** The options of C, after these settings. */
     Handle handle(Setting... first) {
         var handle = new Handle("options", Native.made(type + "_new"), type + "_free");
         try {

@@ -15,10 +15,10 @@ public final class Tokenizer implements AutoCloseable {
      * @param unk for what no other stands for
      * @param pad padding
      * @param addsBos whether a text gets a token before it where that is asked for
-     * @param addsEos whether it gets one behind it
+     * @param addsEos whether it gets one after it
      * @param hasChatTemplate whether there is a chat template
-     * @param fimPrefix before the text that a gap comes behind
-     * @param fimSuffix before the text that comes behind the gap
+     * @param fimPrefix before the text that a gap comes after
+     * @param fimSuffix before the text that comes after the gap
      * @param fimMiddle where the gap is filled
      * @param fimRepository before the name of a repository
      * @param fimFile before the name of a file

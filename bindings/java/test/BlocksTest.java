@@ -112,10 +112,10 @@ public class BlocksTest {
         context.close();
     }
 
-    static void guesses(Model model, Model rotary, String prompt, int n, String want) {
+    static void drafts(Model model, Model rotary, String prompt, int n, String want) {
         var context = model.context(0, 1);
-        var guesser = model.context(0, 1);
-        for (var options : List.of(new Options().lookup(4, 3), new Options().draft(guesser, 0, 3))) {
+        var draft = model.context(0, 1);
+        for (var options : List.of(new Options().lookup(4, 3), new Options().draft(draft, 0, 3))) {
             context.rewind(0);
             var events = context.generate(prompt, options.maxTokens(n)).toList();
             EmberTest.equal("the same text", text(events), want);
@@ -123,8 +123,8 @@ public class BlocksTest {
             EmberTest.equal("accepted", usage.acceptedTokens() <= usage.draftedTokens(), true);
         }
         context.rewind(0);
-        var drafted = context.generate(prompt, new Options().draft(guesser, 0, 3).maxTokens(n)).toList().getLast().usage();
-        EmberTest.equal("came true", drafted.acceptedTokens() > 0, true);
+        var drafted = context.generate(prompt, new Options().draft(draft, 0, 3).maxTokens(n)).toList().getLast().usage();
+        EmberTest.equal("accepted", drafted.acceptedTokens() > 0, true);
         try (var small = rotary.context(32, 1)) {
             var shifted = small.generate(new int[] {4, 72, 41, 96}, new Options().maxTokens(60).ignoreEog(true).shift(4, 12)).toList();
             EmberTest.equal("shifted", shifted.getLast().usage().shiftedTokens() > 0, true);
@@ -228,7 +228,7 @@ public class BlocksTest {
             sequences(path, model, prompt, arguments[4]);
             engine(model, prompt, n, arguments[4]);
             scoresAndFiles(path, model, prompt);
-            guesses(model, rotary, prompt, n, arguments[4]);
+            drafts(model, rotary, prompt, n, arguments[4]);
         }
         logs(path);
         try (var model = Model.load(Files.readAllBytes(Path.of(path))); var context = model.context()) {

@@ -163,8 +163,8 @@ public class ChatTest {
         EmberTest.equal("without", context.generate("The", new Options().maxTokens(1)).toList().getLast().progress(), Event.Progress.NONE);
         int comma = model.tokenize(",", false, false)[0];
         context.rewind(0);
-        try (var behind = Constraint.choices(model, List.of(" he said"), new ConstraintOptions().triggerToken(comma))) {
-            EmberTest.equal("behind a token", EmberTest.text(context.generate("Once upon a time", new Options().maxTokens(9).constraint(behind))), ", he said");
+        try (var after = Constraint.choices(model, List.of(" he said"), new ConstraintOptions().triggerToken(comma))) {
+            EmberTest.equal("after a token", EmberTest.text(context.generate("Once upon a time", new Options().maxTokens(9).constraint(after))), ", he said");
         }
         EmberTest.refused(0, "constraint is closed", () -> context.generate("The", new Options().constraint(waits)));
         EmberTest.refused(4, "propertyNames", () -> Constraint.jsonSchema(model, "{\"propertyNames\": {\"maxLength\": 3}}"));

@@ -48,8 +48,8 @@ public class CompletionsTest {
                 EmberTest.equal("greedy", greedy.text(0), greedy.text(1));
             }
             for (int i = 0; i < n; i++) context.rewind(i, 0);
-            try (var behind = context.completions(prompt, 2, new Options().maxTokens(6).sequence(1))) {
-                behind.finish();
+            try (var after = context.completions(prompt, 2, new Options().maxTokens(6).sequence(1))) {
+                after.finish();
                 EmberTest.equal("sequences", context.past(0) == 0 && context.past(2) > 6, true);
             }
             EmberTest.refused(1, "4 completions", () -> context.completions(prompt, 4, new Options()));

@@ -188,7 +188,7 @@ public class ModelTest {
             other.rewind(1, 0);
             other.loadState(1, new ByteArrayInputStream(out.toByteArray()));
             EmberTest.equal("of a stream", Arrays.equals(other.tokens(1), context.tokens(0)), true);
-            var full = new IOException("no room");
+            var full = new IOException("the disk is full");
             try {
                 context.saveState(0, new OutputStream() {
                     @Override
@@ -295,7 +295,7 @@ public class ModelTest {
                 EmberTest.equal("control tokens", context.tokens(0)[0] == eos, parse);
             }
         }
-        // Behind a text there is no second BOS, as there would be if each prompt were a text of its own.
+        // After a text there is no second BOS, as there would be if each prompt were a text of its own.
         var withBos = new ModelOptions().metadata("tokenizer.ggml.add_bos_token", true).metadata("tokenizer.ggml.bos_token_id", eos);
         try (var bos = Model.load(path, withBos); var context = bos.context(128, 1)) {
             for (var text : List.of("The sea", " was calm")) EmberTest.text(context.generate(text, new Options().maxTokens(1).deny(eos)));

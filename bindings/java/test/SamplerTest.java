@@ -43,8 +43,8 @@ public class SamplerTest {
         // In the order of the calls.
         float[] logits = {1, 2, 3};
         try (var before = new Sampler(new Options().topK(1).logitBias(Map.of(0, 10f)));
-                var behind = new Sampler(new Options().logitBias(Map.of(0, 10f)).topK(1))) {
-            EmberTest.equal("order", List.of(before.sample(logits), behind.sample(logits)), List.of(2, 0));
+                var after = new Sampler(new Options().logitBias(Map.of(0, 10f)).topK(1))) {
+            EmberTest.equal("order", List.of(before.sample(logits), after.sample(logits)), List.of(2, 0));
         }
         var few = draw(new Options().mirostat1(0.01f, 1, 50).seed(5));
         EmberTest.equal("Mirostat 1", few.equals(draw(new Options().mirostat1(9, 0.1f, 100).seed(5))), false);

@@ -56,7 +56,7 @@ public class ScoresTest {
         EmberTest.refused(0, "context is closed", () -> closed[0].embed(List.of("w7")));
     }
 
-    /** Lines: model, labels, the query, a text, its scores, its score behind the query. */
+    /** Lines: model, labels, the query, a text, its scores, its score after the query. */
     static void rank(String folder, List<String> lines) {
         if (lines.size() < 8) throw new AssertionError(lines.size() + " lines");
         for (var line : lines) {

@@ -270,7 +270,7 @@ def main() -> None:
     arguments.add_argument("--column", default="prompt", metavar="NAME", help="of the prompts")
     arguments.add_argument("--id-column", metavar="NAME", help="of ids of your own; else they are file:row")
     arguments.add_argument("--chat", action="store_true", help="prompts are messages of a user: use the chat template")
-    arguments.add_argument("--system", metavar="TEXT", help="what the model is told first, with --chat")
+    arguments.add_argument("--system", metavar="TEXT", help="the system message, with --chat")
     arguments.add_argument("-n", dest="n_tokens", type=int, default=128, metavar="N", help="most tokens of an answer")
     arguments.add_argument("--temp", dest="temperature", type=float, default=0.0, metavar="T", help="0: the likeliest tokens")
     arguments.add_argument("--top-k", type=int, default=40, metavar="K")

@@ -68,12 +68,12 @@ def wrong_calls(model, context, path):
     for name in ("max_tokens", "top_k", "seed", "top_logprobs", "sequence", "priority", "lookup", "n_draft"):
         for value in (1.5, "3", b"3", [1]):
             options = {"draft": context} if name == "n_draft" else {}
-            yield name, "a whole number", value, lambda o={name: value, **options}: generate(PROMPT, **o)
+            yield name, "an integer", value, lambda o={name: value, **options}: generate(PROMPT, **o)
     for name in ("temperature", "top_p", "time_limit"):
         for value in ("0.8", b"1", 1j, [1.0]):
             yield name, "a number", value, lambda o={name: value}: generate(PROMPT, **o)
     for name in ("top_k", "accept"):
-        yield name.replace("accept", "token"), "a whole number", None, lambda f=getattr(sampler, name): f(None)
+        yield name.replace("accept", "token"), "an integer", None, lambda f=getattr(sampler, name): f(None)
     for name in ("top_p", "min_p", "typical_p", "temperature"):
         yield name, "a number", None, lambda f=getattr(sampler, name): f(None)
     for name, value in (("sampler", "x"), ("draft", "x"), ("cancel_token", "x"), ("cancel_token", False)):
@@ -83,24 +83,24 @@ def wrong_calls(model, context, path):
     yield "stop", "a str or a list of texts", 5, lambda: generate(PROMPT, stop=5)
     yield "shift", "two numbers", 3, lambda: generate(PROMPT, shift=3)
     yield "shift", "two numbers", (1,), lambda: generate(PROMPT, shift=(1,))
-    yield r"prompt\[0\]", "a whole number", "a", lambda: generate(["a"])
-    yield r"prompt\[0\]", "a whole number", 1.0, lambda: generate([1.0])
+    yield r"prompt\[0\]", "an integer", "a", lambda: generate(["a"])
+    yield r"prompt\[0\]", "an integer", 1.0, lambda: generate([1.0])
     yield "prompt", "a str or a list", None, lambda: generate(None)
     yield "prompt", "a str or a list", 5, lambda: context.score(5, 5)
     yield "texts", "a list of texts", None, lambda: context.embed(None)
     yield r"texts\[0\]", "a str or a list", 5, lambda: context.embed([5])
     yield "pooling", r"a Pooling \(AUTO, NONE, MEAN, CLS, LAST, RANK\)", "mean", lambda: context.embed(["a"], pooling="mean")
     for name, value in (("n_ctx", "5"), ("n_ctx", 64.0), ("n_threads", 1.5), ("memory_limit", "1")):
-        yield name, "a whole number", value, lambda o={name: value}: ember.Context(model, **o)
+        yield name, "an integer", value, lambda o={name: value}: ember.Context(model, **o)
     for name in ("kv_type", "k_type", "v_type"):
         yield name, r"a KvType \(F16, F32, Q8_0, I16, AUTO\)", "q8_0", lambda o={name: "q8_0"}: ember.Context(model, **o)
     yield "backend", r"a Backend \(", "scalar", lambda: ember.Context(model, backend="scalar")
-    yield r"worker_cpus\[0\]", "a whole number", "0", lambda: ember.Context(model, worker_cpus=["0"])
+    yield r"worker_cpus\[0\]", "an integer", "0", lambda: ember.Context(model, worker_cpus=["0"])
     yield "cancel_token", "a CancelToken", False, lambda: ember.Context(model, cancel_token=False)
     for make in (ember.Context, ember.Engine):
         for value in (None, "path"):
             yield "model", "a Model", value, lambda make=make, value=value: make(value)
-    yield "n_parallel", "a whole number", "2", lambda: ember.Engine(model, n_parallel="2")
+    yield "n_parallel", "an integer", "2", lambda: ember.Engine(model, n_parallel="2")
     for value in (None, 5):
         yield "path", "a str or an os.PathLike", value, lambda value=value: ember.Model(value)
         yield "path", "a str or an os.PathLike", value, lambda value=value: ember.inspect(value)
@@ -116,20 +116,20 @@ def wrong_calls(model, context, path):
     for value in (str(path), None):
         yield "file", "an open file or a file descriptor", value, lambda value=value: ember.Model.from_file(value)
     yield "text", "a str, bytes or another buffer", 5, lambda: model.tokenize(5)
-    yield "tokens", "a list of whole numbers", None, lambda: model.detokenize(None)
-    yield "token", "a whole number", 5.0, lambda: model.token_bytes(5.0)
+    yield "tokens", "a list of integers", None, lambda: model.detokenize(None)
+    yield "token", "an integer", 5.0, lambda: model.token_bytes(5.0)
     yield "name", "a str", None, lambda: model.chat_template(None)
     yield "name", "a str", None, lambda: ember.has_feature(None)
     yield "template", "a str", None, lambda: model.apply_chat_template([], template=None)
-    yield "now", "a whole number", 1.5, lambda: model.apply_chat_template([], now=1.5)
-    yield "index", "a whole number", 1.0, lambda: context.logits(1.0)
+    yield "now", "an integer", 1.5, lambda: model.apply_chat_template([], now=1.5)
+    yield "index", "an integer", 1.0, lambda: context.logits(1.0)
     yield "state", "bytes or another buffer", "x", lambda: context.load_state("x")
     yield "model", "a Model", None, lambda: sampler.dry(None, 5)
     yield "breakers", "a list of texts", "abc", lambda: sampler.dry(model, 5, breakers="abc")
     yield "a stage", "a function", None, lambda: sampler.stage(None)
     yield "biases", "a mapping", None, lambda: sampler.bias(None)
     yield r"biases\[1\]", "a number", None, lambda: sampler.bias({1: None})
-    yield "a token of biases", "a whole number", "1", lambda: sampler.bias({"1": 1.0})
+    yield "a token of biases", "an integer", "1", lambda: sampler.bias({"1": 1.0})
     yield "logits", "numbers", None, lambda: sampler.sample(None)
     yield r"logits\[1\]", "a number", "x", lambda: sampler.sample([1.0, "x"])
     yield "receiver", "a function", 5, lambda: ember.set_log(5)
@@ -174,7 +174,7 @@ def no_lists(model, context):
         yield r"tools\[0\]", "a mapping", value, lambda v=value: model.apply_chat_template([message], tools=[v])
     yield "variables", "a mapping", [1], lambda: model.apply_chat_template([message], variables=[1])
     for name, wanted, call in (
-        ("tokens", "a list of whole numbers", model.detokenize),
+        ("tokens", "a list of integers", model.detokenize),
         ("prompt", "a str or a list of token ids", context.generate),
         ("texts", "a list of texts or of lists of token ids", context.embed),
     ):
@@ -253,7 +253,7 @@ def test_logits_have_one_dimension(model):
             sampler.sample(wrong)
     with pytest.raises(TypeError, match=r"^logits\[0\] must be a number"):
         sampler.sample(logits.reshape(2, 3).tolist())
-    with pytest.raises(TypeError, match="^tokens must be a list of whole numbers"):
+    with pytest.raises(TypeError, match="^tokens must be a list of integers"):
         model.detokenize(memoryview(numpy.ones((2, 2), numpy.uint32)))
 
 

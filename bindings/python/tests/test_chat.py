@@ -104,8 +104,8 @@ def test_texts_follow_constraints(model, context):
     free = context.complete("Once upon a time", constraint=waits, max_tokens=4)
     assert (free.text, free.usage.progress) == (", I was in", ConstraintProgress.WAITING)
     context.rewind()
-    behind = Constraint.choices(model, [" he said"], trigger_tokens=model.tokenize(",", add_special=False))
-    assert context.complete("Once upon a time", constraint=behind, max_tokens=9).text == ", he said"
+    after = Constraint.choices(model, [" he said"], trigger_tokens=model.tokenize(",", add_special=False))
+    assert context.complete("Once upon a time", constraint=after, max_tokens=9).text == ", he said"
 
     only = Constraint.choices(model, ["only this"])
     sampler = Sampler(1).constraint(only).greedy()

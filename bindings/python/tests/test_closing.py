@@ -44,7 +44,7 @@ def test_what_is_closed_while_an_event_is_made_is_freed_afterwards(path, model, 
     data.append(0)  # nothing is left that looks at the model
 
 
-def test_a_draft_that_is_closed_while_it_guesses_is_freed_afterwards(path, model, context, logged):
+def test_a_draft_that_is_closed_while_it_drafts_is_freed_afterwards(path, model, context, logged):
     data = bytearray(path.read_bytes())
     with ember.Model.from_buffer(data) as lent:
         draft = ember.Context(lent, backend=ember.Backend.SCALAR)

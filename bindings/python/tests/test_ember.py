@@ -101,7 +101,7 @@ def test_sampler(context):
     sampler.reset()
     assert run() == first
     assert ember.Sampler().seed != ember.Sampler().seed
-    assert ember.Sampler((1 << 64) - 1).seed != (1 << 64) - 1  # which stands for one taken by chance
+    assert ember.Sampler((1 << 64) - 1).seed != (1 << 64) - 1  # which stands for one drawn at random
     context.rewind()
     drawn = context.generate(PROMPT, max_tokens=16, temperature=0.9)
     text = drawn.text()

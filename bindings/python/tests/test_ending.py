@@ -82,13 +82,13 @@ def test_daemon_threads(path, name):
 REFUSED = """
 import atexit, sys, threading, time
 
-told = []
+reported = []
 
 
 @atexit.register
 def last():  # runs last: what this thread does works as ever
     thread.join(60)
-    said = [type(error).__name__ + ": " + str(error) for error in told]
+    said = [type(error).__name__ + ": " + str(error) for error in reported]
     print(sorted(set(said)))
     print(complete().finish_reason.name, ember.Model(path, progress=seen.append).info.n_vocab, seen[-1])
     try:
@@ -119,7 +119,7 @@ def work():
         try:
             result = context.complete("The", max_tokens=400, ignore_eog=True, sampler=ember.Sampler(1).stage(stage))
         except ember.EmberError as error:
-            told.append(error)
+            reported.append(error)
             return
 
 

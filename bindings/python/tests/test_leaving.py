@@ -35,17 +35,17 @@ def test_the_last_token_is_shown_and_not_yet_in_the_sequence(model, context, pro
         assert model.detokenize(context.tokens()) == PROMPT + shown
 
 
-@pytest.mark.parametrize("guesses", [{}, {"lookup": 8}])
-def test_going_on_gives_what_the_loop_would_have(model, context, prompt, guesses):
+@pytest.mark.parametrize("drafts", [{}, {"lookup": 8}])
+def test_going_on_gives_what_the_loop_would_have(model, context, prompt, drafts):
     want = context.complete(prompt, max_tokens=N)
     end = context.tokens()
     for n in range(1, N):
         context.rewind()
-        generation = context.generate(prompt, max_tokens=N, **guesses)
+        generation = context.generate(prompt, max_tokens=N, **drafts)
         assert left_after(n, generation)[0] + generation.text() == want.text and context.tokens() == end
         context.rewind()
-        shown, event = left_after(n, context.generate(prompt, max_tokens=N, **guesses))
-        assert shown + context.complete([event.token], max_tokens=N - n, **guesses).text == want.text
+        shown, event = left_after(n, context.generate(prompt, max_tokens=N, **drafts))
+        assert shown + context.complete([event.token], max_tokens=N - n, **drafts).text == want.text
         assert context.tokens() == end
 
 

@@ -32,7 +32,7 @@ def expected(model):
 
 def test_part_of_an_open_file(path, expected, tmp_path):
     data = path.read_bytes()
-    (tmp_path / "archive").write_bytes(b"x" * 4096 + data + b"behind")
+    (tmp_path / "archive").write_bytes(b"x" * 4096 + data + b"after")
     with (tmp_path / "archive").open("rb") as file:
         model = ember.Model.from_file(file, offset=4096, length=len(data))
         with ember.Model.from_file(file.fileno(), offset=4096, use_mmap=False) as other:
@@ -137,7 +137,7 @@ def test_progress(path, model):
         other.join()
         assert len(raised) == 1
     data.append(0)
-    assert text_of(ember.Model(path, progress=None)) == text_of(model)  # nothing is left behind
+    assert text_of(ember.Model(path, progress=None)) == text_of(model)  # nothing of it is left
 
 
 def test_ctrl_c_during_progress(path):

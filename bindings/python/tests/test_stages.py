@@ -76,7 +76,7 @@ def test_what_a_stage_raises_comes_out(context):
     with pytest.raises(Refused) as caught:
         sampler.sample(LOGITS)
     assert caught.value.args == (6,) and "refuse" in [entry.name for entry in caught.traceback]
-    assert ember.Sampler(1).greedy().sample(LOGITS) == 3  # nothing is left behind
+    assert ember.Sampler(1).greedy().sample(LOGITS) == 3  # nothing of it is left
 
     raised = []
 

@@ -307,8 +307,8 @@ fn origin(url: &str) -> Option<(String, String, u16)> {
 
 /// Where an answer of `from` sends on to.
 fn joined(from: &str, location: &str) -> Option<String> {
-    let (scheme, behind) = from.split_once("://")?;
-    let host = behind.split(['/', '?', '#']).next()?;
+    let (scheme, rest) = from.split_once("://")?;
+    let host = rest.split(['/', '?', '#']).next()?;
     let url = match location {
         whole if whole.contains("://") && !whole.starts_with('/') => whole.to_owned(),
         other if other.starts_with("//") => format!("{scheme}:{other}"),

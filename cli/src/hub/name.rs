@@ -36,8 +36,8 @@ impl Name {
             (Some(quant), None) if is_plain(quant) => Want::Quant(quant.to_owned()),
             (None, Some(rest)) => {
                 let file = match rest.split_once('/') {
-                    Some(("blob" | "resolve" | "tree", behind)) => {
-                        let (named, file) = behind.split_once('/').unwrap_or((behind, ""));
+                    Some(("blob" | "resolve" | "tree", after)) => {
+                        let (named, file) = after.split_once('/').unwrap_or((after, ""));
                         revision = Some(named.to_owned());
                         file.split('?').next().unwrap_or(file)
                     }

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::generate::speculate::Drafter;
 use crate::generate::text::TextAssembler;
 use crate::generate::{GenerateOptions, Prompt, Shift, check_ids, check_length, constrained, encode};
-use crate::memory::{copied, copied_text, expect_room};
+use crate::memory::{copied, copied_text, expect_memory};
 use crate::model::LoadedModel;
 
 impl Generator {
@@ -107,7 +107,7 @@ impl Generator {
             Prompt::Text(text) => copied_text(text, "the prompt's text")?,
             Prompt::Tokens(ids) => {
                 let bytes = model.tokenizer()?.decode(ids, options.render_special)?;
-                expect_room(3 * bytes.len(), "the prompt's text")?;
+                expect_memory(3 * bytes.len(), "the prompt's text")?;
                 String::from_utf8_lossy(&bytes).into_owned()
             }
         };

@@ -115,14 +115,14 @@ def breaks(key: str, was: str, now: str) -> bool:
 
 
 def compare(old: dict[str, str], new: dict[str, str]) -> tuple[str, list[str]]:
-    verdict, told = SAME, []
+    verdict, changes = SAME, []
     for key, was in old.items():
         if key not in new:
             verdict = BREAK
-            told.append(f"removed: {key} {was}")
+            changes.append(f"removed: {key} {was}")
         elif breaks(key, was, new[key]):
             verdict = BREAK
-            told.append(f"changed: {key}: {was} became {new[key]}")
+            changes.append(f"changed: {key}: {was} became {new[key]}")
     for key, now in new.items():
         if key in old:
             continue
@@ -130,14 +130,14 @@ def compare(old: dict[str, str], new: dict[str, str]) -> tuple[str, list[str]]:
         holder = " ".join(("struct", words[1])) if words[0] == "field" else ""
         if holder in old and int(now.split()[0]) < int(old[holder].split()[1]):
             verdict = BREAK
-            told.append(f"inserted, where programs know something else: {key} {now}")
+            changes.append(f"inserted, where programs know something else: {key} {now}")
         elif words[0] == "enum" and now in {v for k, v in old.items() if k.startswith(f"enum {words[1]} ")}:
             verdict = BREAK
-            told.append(f"a number used twice: {key} {now}")
+            changes.append(f"a number used twice: {key} {now}")
         else:
             verdict = ADDITION if verdict == SAME else verdict
-            told.append(f"added: {key} {now}")
-    return verdict, told
+            changes.append(f"added: {key} {now}")
+    return verdict, changes
 
 
 def stub(path: str) -> str:
@@ -237,8 +237,8 @@ def main(arguments: list[str]) -> int:
         case ["variants", header, folder]:
             variants(header, folder)
         case ["compare", old, new]:
-            verdict, told = compare(read_facts(old), read_facts(new))
-            print("\n".join(told))
+            verdict, changes = compare(read_facts(old), read_facts(new))
+            print("\n".join(changes))
             return EXIT[verdict]
         case _:
             print(__doc__, file=sys.stderr)

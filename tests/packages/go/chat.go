@@ -18,12 +18,12 @@ func main() {
 		log.Fatal(err)
 	}
 	defer model.Close()
-	room, err := model.NewContext()
+	chatContext, err := model.NewContext()
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer room.Close()
-	chat, err := room.NewConversation("", nil, ember.WithMaxTokens(32))
+	defer chatContext.Close()
+	chat, err := chatContext.NewConversation("", nil, ember.WithMaxTokens(32))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -28,7 +28,7 @@ var chatRules = bookkeeping.with(toolRules).with(rules{
 	"web_search_options": refused("this server searches nothing"),
 })
 
-// check refuses values that are out of range, and tells the most tokens to generate; -1: all that there is room for.
+// check refuses values that are out of range, and returns the most tokens to generate; -1: as many as fit.
 func (r *chatRequest) check() (most int, err error) {
 	if err := r.sampling.check(); err != nil {
 		return 0, err

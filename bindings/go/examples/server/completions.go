@@ -173,7 +173,7 @@ func (s *server) streamText(w http.ResponseWriter, r *http.Request, m *served, p
 	count := p.promptUsage()
 	err := m.complete(r.Context(), p, most, func(i int, event ember.Event) error {
 		choice := &choices[i]
-		choice.Text += event.Text // behind what is echoed, the first time
+		choice.Text += event.Text // after what is echoed, the first time
 		if err := choice.addLogprob(m, p, event); err != nil {
 			return err
 		}

@@ -75,15 +75,15 @@ func TestEchoedLogprobs(t *testing.T) {
 	tokens, numbers := at(logprobs, "tokens").([]any), at(logprobs, "token_logprobs").([]any)
 	equal(t, "the first has none", numbers[0], nil)
 	equal(t, "the first has no tops", at(logprobs, "top_logprobs", 0), nil)
-	behind := len(numbers) - len(score.Tokens)
+	after := len(numbers) - len(score.Tokens)
 	var text strings.Builder
 	for i := range tokens {
 		equal(t, "offset", at(logprobs, "text_offset", i), float64(len(text.String())))
 		text.WriteString(tokens[i].(string))
-		if i < behind {
+		if i < after {
 			continue
 		}
-		want := score.Tokens[i-behind]
+		want := score.Tokens[i-after]
 		if got := numbers[i].(float64); math.Abs(got-float64(want.Logprob)) > 1e-5 {
 			t.Fatalf("token %d: %v instead of %v", i, got, want.Logprob)
 		}
@@ -96,7 +96,7 @@ func TestEchoedLogprobs(t *testing.T) {
 	}
 	equal(t, "tokens' text", text.String(), prompt+ending)
 
-	// Generated tokens go on behind them, in a stream too.
+	// Generated tokens go on after them, in a stream too.
 	request := map[string]any{"model": "toy", "prompt": prompt, "max_tokens": 3, "echo": true, "logprobs": 0, "temperature": 0}
 	whole := at(s.ok(textPath, request), "choices", 0)
 	request["stream"] = true

@@ -126,7 +126,7 @@ func kindName(t reflect.Type) string {
 	case reflect.String:
 		return "a string"
 	case reflect.Int, reflect.Int64, reflect.Uint32:
-		return "a whole number"
+		return "an integer"
 	case reflect.Float32, reflect.Float64:
 		return "a number"
 	case reflect.Slice:

@@ -17,25 +17,25 @@ type plan struct {
 	special bool              // control tokens are to be seen in the text
 	calls   *ember.Constraint // what calls of tools follow; nil: nothing
 	offered bool              // whether there are tools to call
-	trigger string            // behind which the answer begins that a response_format binds; "": at once
+	trigger string            // after which the answer begins that a response_format binds; "": at once
 	*sampling
 }
 
-// check refuses prompts that do not fit, and gives each its most tokens: most, or for -1 all that there is room for.
+// check refuses prompts that do not fit, and gives each its most tokens: most, or for -1 as many as fit.
 func (p *plan) fit(m *served, most int, what string) error {
 	for _, prompt := range p.prompts {
-		room := m.size - len(prompt)
+		left := m.size - len(prompt)
 		switch {
-		case most >= 0 && most > room:
+		case most >= 0 && most > left:
 			return tooLong("This model's maximum context length is %d tokens. However, you requested %d tokens (%d in the %s, %d in the completion). Reduce one of the two.",
 				m.size, len(prompt)+most, len(prompt), what, most)
-		case room < 1 && most != 0:
-			return tooLong("This model's maximum context length is %d tokens. However, the %s take %d tokens, which leaves no room for an answer.",
+		case left < 1 && most != 0:
+			return tooLong("This model's maximum context length is %d tokens. However, the %s take %d tokens, which leaves none for an answer.",
 				m.size, what, len(prompt))
 		case most >= 0:
-			room = most
+			left = most
 		}
-		p.most = append(p.most, room)
+		p.most = append(p.most, left)
 	}
 	return nil
 }

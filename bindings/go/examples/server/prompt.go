@@ -29,7 +29,7 @@ type chatPrompt struct {
 	parsed        bool               // the reply may have thoughts or calls
 	calls         *ember.Constraint  // what calls follow; nil: nothing
 	offered       bool               // whether there are tools to call
-	thinkingClose string             // the mark behind the thought that the prompt ends in, if it does
+	thinkingClose string             // the mark after the thought that the prompt ends in, if it does
 }
 
 var messageRules = messageToolRules.with(rules{
@@ -90,7 +90,7 @@ func (m *served) chatPrompt(r *chatRequest) (*chatPrompt, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What a user says can spell no control token here.
+	// A user's text can spell no control token here.
 	tokens, err := m.model.TokenizeChat(messages, options...)
 	if err != nil {
 		return nil, err

@@ -97,7 +97,7 @@ func or[T any](p *T, otherwise T) T {
 // choices is the number of answers to each prompt.
 func (s *sampling) choices() int { return or(s.N, 1) }
 
-// seedOf gives choice i of a request its seed; without one in the request each is taken by chance.
+// seedOf gives choice i of a request its seed; without one in the request each is drawn at random.
 func (s *sampling) seedOf(i int) uint64 {
 	if s.Seed == nil {
 		return ember.SeedRandom

@@ -17,7 +17,7 @@ type constraints struct {
 // mostConstraints is how many are kept.
 const mostConstraints = 64
 
-// constraint makes what a response_format binds an answer to, behind trigger, if there is one; nil: nothing.
+// constraint makes what a response_format binds an answer to, after trigger, if there is one; nil: nothing.
 func (m *served) constraint(format json.RawMessage, trigger string) (*ember.Constraint, error) {
 	if absent(format) {
 		return nil, nil

@@ -12,7 +12,7 @@ import (
 // vocabulary.
 const scoreRows = 32
 
-// scorePrompt gives the log-probability of each token of a prompt behind those before it, and the top likeliest ones.
+// scorePrompt gives the log-probability of each token of a prompt after those before it, and the top likeliest ones.
 func (m *served) scorePrompt(ctx context.Context, prompt []ember.Token, top int) ([]scored, error) {
 	all := make([]scored, len(prompt))
 	for i, token := range prompt {
@@ -71,7 +71,7 @@ func logprobOf(logits []float32, token ember.Token, top int) (*float32, []ember.
 		}
 		i, _ := slices.BinarySearchFunc(best, logit, func(b ember.TokenLogprob, logit float32) int {
 			if b.Logprob >= logit {
-				return -1 // behind those that are as likely
+				return -1 // after those that are as likely
 			}
 			return 1
 		})

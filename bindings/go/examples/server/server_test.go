@@ -35,7 +35,7 @@ func TestRefusals(t *testing.T) {
 		{chatPath, `{"model": "toy", "Temperature": 1}`, 400, "unsupported_parameter", "Temperature", "does not know"},
 		{chatPath, `{"model": "toy", "frobnicate": 1}`, 400, "unsupported_parameter", "frobnicate", "does not know"},
 		{chatPath, `{"model": "toy", "temperature": "hot"}`, 400, "invalid_value", "temperature", "must be a number, not string"},
-		{chatPath, `{"model": "toy", "n": 1.5}`, 400, "invalid_value", "n", "whole number"},
+		{chatPath, `{"model": "toy", "n": 1.5}`, 400, "invalid_value", "n", "an integer"},
 		{chatPath, `{"model": "toy", "temperature": 2.5}`, 400, "invalid_value", "temperature", "from 0 to 2"},
 		{chatPath, `{"model": "toy", "top_p": -1}`, 400, "invalid_value", "top_p", "from 0 to 1"},
 		{chatPath, `{"model": "toy", "presence_penalty": 3}`, 400, "invalid_value", "presence_penalty", "from -2 to 2"},
@@ -62,7 +62,7 @@ func TestRefusals(t *testing.T) {
 		{chatPath, `{"model": "toy", "messages": [{"role": "user", "content": "a"}], "logit_bias": {"999999": 1}}`, 400, "invalid_value", "logit_bias", "no token"},
 		{chatPath, `{"model": "toy", "messages": [{"role": "user", "content": "a"}], "logit_bias": {"5": 101}}`, 400, "invalid_value", "logit_bias", "100"},
 		{chatPath, `{"model": "toy", "messages": [{"role": "user", "content": "a"}], "max_tokens": 64}`, 400, "context_length_exceeded", "", "64 tokens"},
-		{chatPath, `{"model": "toy", "messages": [{"role": "user", "content": "` + long + `"}]}`, 400, "context_length_exceeded", "", "no room"},
+		{chatPath, `{"model": "toy", "messages": [{"role": "user", "content": "` + long + `"}]}`, 400, "context_length_exceeded", "", "leaves none"},
 		{chatPath, `{"user": "` + strings.Repeat("a", 4000) + `"}`, 413, "request_too_large", "", "4000 bytes"},
 		{chatPath, `{"model": "toy", "messages": [{"role": "user", "content": "a"}], "tools": [{"type": "retrieval"}]}`, 400, "unsupported_parameter", "tools[0].type", "function"},
 		{chatPath, `{"model": "toy", "messages": [{"role": "user", "content": "a"}], "tools": [{"type": "function", "function": {}}]}`, 400, "invalid_value", "tools[0].function.name", "missing"},
@@ -161,7 +161,7 @@ func TestModels(t *testing.T) {
 	}
 }
 
-// A full queue refuses; a client that goes makes room.
+// A full queue refuses; a client that goes frees a place.
 func TestQueueFullAndCancel(t *testing.T) {
 	t.Setenv("EMBER_ISA", "scalar") // slow, so that what runs is still running later
 	s := newTestServer(t, func(c *config) { c.parallel, c.queue = 1, 1 })
@@ -187,7 +187,7 @@ func TestQueueFullAndCancel(t *testing.T) {
 	equal(t, "status", status, 429)
 	equal(t, "code", at(answer, "error", "code"), "queue_full")
 	equal(t, "retry", header.Get("Retry-After"), "1")
-	// Two choices where one has room: neither is left behind.
+	// Two choices where the queue has one free place: neither stays there.
 	status, _, _ = s.post(textPath, map[string]any{"model": "toy", "prompt": "a", "n": 2})
 	equal(t, "status", status, 429)
 	leave()
@@ -209,7 +209,7 @@ func TestRequestTimeout(t *testing.T) {
 	equal(t, "do not try again", header.Get("X-Should-Retry"), "false")
 }
 
-// A shutdown lets requests end that do so in time, and cancels others, which are told.
+// A shutdown lets requests end that do so in time, and cancels others, whose clients get an error.
 func TestShutdown(t *testing.T) {
 	for name, drain := range map[string]time.Duration{"drained": time.Minute, "cancelled": time.Millisecond} {
 		t.Run(name, func(t *testing.T) {

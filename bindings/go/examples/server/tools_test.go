@@ -95,7 +95,7 @@ func TestReplies(t *testing.T) {
 	equal(t, "reason", reply.finishReason(end), "length")
 }
 
-// What a user says can spell no control token: it is text to the model.
+// A user's text can spell no control token: it is text to the model.
 func TestUsersSpellNoControlTokens(t *testing.T) {
 	s := toolServer(t)
 	ends := func(content string) (n int) {

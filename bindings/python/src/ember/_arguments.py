@@ -27,9 +27,9 @@ def _whole(name: str, value: Any, low: int, high: int) -> int:
     try:
         number = operator.index(value)
     except TypeError:
-        raise wrong_type(name, "a whole number", value) from None
+        raise wrong_type(name, "an integer", value) from None
     if not low <= number <= high:
-        raise InvalidArgumentError(f"{name} must be a whole number from {low} to {high}, not {number}")
+        raise InvalidArgumentError(f"{name} must be an integer from {low} to {high}, not {number}")
     return number
 
 
@@ -85,7 +85,7 @@ def text_arrays(values: Sequence[bytes]) -> tuple[Any, Any, int]:
     return (ctypes.c_char_p * n)(*values), (ctypes.c_size_t * n)(*map(len, values)), n
 
 
-def whole_numbers(name: str, values: Iterable[int], wanted: str = "a list of whole numbers") -> Any:
+def integers(name: str, values: Iterable[int], wanted: str = "a list of integers") -> Any:
     """Token ids, or the like, as a C array of uint32."""
     numbers = elements(name, wanted, values)
     try:

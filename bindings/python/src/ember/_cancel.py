@@ -100,7 +100,7 @@ class _Errand:
         self.done.set()
 
     def give_up(self) -> None:
-        """Ends the call and waits for that, so that nothing runs behind the caller's back."""
+        """Ends the call and waits for that, so that nothing runs without the caller's knowledge."""
         while True:
             try:
                 with self.lock:

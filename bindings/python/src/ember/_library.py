@@ -109,25 +109,25 @@ def _status(function: Any, *arguments: Any) -> int:
 
 
 def call(function: Any, *arguments: Any, names: Mapping[str, str] | None = None) -> None:
-    """Calls a C function with an error slot behind its arguments; `names` are those of in_python."""
+    """Calls a C function with an error slot after its arguments; `names` are those of in_python."""
     err = ctypes.c_void_p()
     settle(_status(function, *arguments, ctypes.byref(err)), err, function, names)
 
 
-def fill(kind: Any, guess: int, function: Any, *arguments: Any, tail: tuple[Any, ...] = ()) -> Any:
-    """Calls a C function that fills an array of `kind`, with room for `guess` elements at first; the filled array. `tail`
-    goes behind the arguments of the array."""
+def fill(kind: Any, capacity: int, function: Any, *arguments: Any, tail: tuple[Any, ...] = ()) -> Any:
+    """Calls a C function that fills an array of `kind`, of `capacity` elements at first, and returns the filled part. `tail`
+    goes after the arguments of the array."""
     while True:
-        buffer = (kind * guess)()
+        buffer = (kind * capacity)()
         needed = ctypes.c_size_t()
         err = ctypes.c_void_p()
-        status = _status(function, *arguments, buffer, guess, ctypes.byref(needed), *tail, ctypes.byref(err))
+        status = _status(function, *arguments, buffer, capacity, ctypes.byref(needed), *tail, ctypes.byref(err))
         if status == Status.OK:
             return (kind * needed.value).from_buffer(buffer)
-        if status != Status.BUFFER_TOO_SMALL or needed.value <= guess:
+        if status != Status.BUFFER_TOO_SMALL or needed.value <= capacity:
             raise_error(status, err, function)
         lib.ember_error_free(err)
-        guess = needed.value
+        capacity = needed.value
 
 
 class Single:
@@ -144,9 +144,9 @@ class Handle(Single):
     """An object of the C library. `with handle as pointer` is a use of it: closing it meanwhile, on whatever thread, makes
     further uses an error and frees the object when the last use ends.
 
-    There is no lock, which a signal's handler, or what the collector frees, would wait for without end on the thread that
-    has it: each step is one of a list's operations, which are whole on any thread. Whatever comes between two of them, the
-    object is freed once, and while nobody uses it."""
+    There is no lock: a signal's handler, or an object that the collector frees, would wait for it without end on the thread that
+    has it. Each step is one of a list's operations, which are whole on any thread. Whatever comes between two of them, the object
+    is freed once, and while nobody uses it."""
 
     __slots__ = ("_free", "_noun", "_open", "_owned", "_pointer", "_uses", "__weakref__")
 

@@ -82,7 +82,7 @@ class ReplyFormat(NamedTuple):
 
     name: str  # of the form of calls: "hermes", "llama3", "mistral", "harmony" …
     thinking_open: str  # the mark before a thought
-    thinking_close: str  # the mark behind it
+    thinking_close: str  # the mark after it
     thinking_variable: str  # the variable of the template that switches thinking
     thinking_on: str  # its value with which the model thinks, in JSON
     thinking_off: str  # and the value with which it does not

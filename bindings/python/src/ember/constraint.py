@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 from ._abi import ConstraintLimit
-from ._arguments import flag, given, instance, json_of, mapping, member, text, text_arrays, texts, unsigned, whole_numbers
+from ._arguments import flag, given, instance, integers, json_of, mapping, member, text, text_arrays, texts, unsigned
 from ._library import Handle, Single, call, lib
 from ._typing import Unpack
 from .chat import ChatOptions, chat_options
@@ -17,9 +17,9 @@ class ConstraintOptions(TypedDict, total=False):
     """How to make a constraint. None stands for the default."""
 
     whitespace: int | None  # most characters of white space between two parts of JSON, 256 at most; 32
-    triggers: Sequence[str] | None  # the text is free until one of these was generated, and the constraint begins behind it
+    triggers: Sequence[str] | None  # the text is free until one of these was generated, and the constraint begins after it
     trigger_tokens: Sequence[int] | None  # the same for tokens
-    repeat: bool | None  # whether the text is free again behind its end, until the next trigger; otherwise it ends there
+    repeat: bool | None  # whether the text is free again after its end, until the next trigger; otherwise it ends there
     limits: Mapping[ConstraintLimit, int] | None  # bounds on work and memory
 
 
@@ -32,7 +32,7 @@ def _options(options: ConstraintOptions) -> Handle:
             call(lib.ember_constraint_options_set_whitespace, pointer, number)
         for raw in texts("triggers", wanted.get("triggers", ())):
             call(lib.ember_constraint_options_add_trigger_text, pointer, raw, len(raw))
-        for token in whole_numbers("trigger_tokens", wanted.get("trigger_tokens", ())):
+        for token in integers("trigger_tokens", wanted.get("trigger_tokens", ())):
             call(lib.ember_constraint_options_add_trigger_token, pointer, token)
         if "repeat" in wanted:
             call(lib.ember_constraint_options_set_repeat, pointer, flag("repeat", wanted["repeat"]))
@@ -44,8 +44,9 @@ def _options(options: ConstraintOptions) -> Handle:
 
 
 class Constraint(Single):
-    """What a text has to follow, compiled for the tokens of a model: the option `constraint` of a generation, and a stage of a Sampler.
-    It is made once and used by many generations of the model, on any number of threads. What cannot be held to is an error by name."""
+    """What a text has to follow, compiled for the tokens of a model: the option `constraint` of a generation, and a stage of a
+    Sampler. It is made once and used by many generations of the model, on any number of threads. Ember refuses what it cannot
+    enforce: an error names it."""
 
     _handle: Handle
 

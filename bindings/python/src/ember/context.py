@@ -14,6 +14,7 @@ from ._arguments import (
     flag,
     given,
     instance,
+    integers,
     member,
     real,
     signed,
@@ -21,7 +22,6 @@ from ._arguments import (
     text_arrays,
     texts as text_list,
     unsigned,
-    whole_numbers,
     wrong_type,
 )
 from ._cancel import CancelToken, FollowingToken, interruptible
@@ -68,18 +68,18 @@ class GenerateOptions(TypedDict, total=False):
     # of which there is one at least: with 0 too, the end comes with the first token that took longer. Infinity is no limit.
     time_limit: float | None
     priority: int | None  # of an engine's requests that wait the highest begins; 0
-    # How many tokens stay at the beginning, and how many behind them are forgotten each time the sequence is full (n_ctx), as
+    # How many tokens stay at the beginning, and how many after them are forgotten each time the sequence is full (n_ctx), as
     # Context.shift_sequence does it. Without it the generation ends there. Not with learned positions (GPT-2) nor in an engine.
     shift: tuple[int, int] | None
-    # Most tokens to guess and run together, from what followed the last ones where they stood before; 32 at most. The text is
-    # the same, only the time differs. Other calls that decode on the context between two events waste the guesses; an engine
-    # makes none.
+    # The most draft tokens of a step, 32 at most: what followed the last tokens where they stood in the text before. The text
+    # is the same, only the time differs. Other calls that decode on the context between two events discard the drafts. An
+    # engine makes none.
     lookup: int | None
     lookup_ngram: int | None  # how many of the last tokens to look for, 16 at most, down to 2; 3
-    # A context of a smaller model with the same vocabulary, of about the same n_ctx, which guesses where lookup finds nothing.
+    # A context of a smaller model with the same vocabulary, of about the same n_ctx, which drafts where lookup finds nothing.
     # It is in use while an event is made, which is a BusyError when another call has it then. It may be closed meanwhile.
     draft: Context | None
-    n_draft: int | None  # most tokens for it to guess, 32 at most; 8
+    n_draft: int | None  # its most draft tokens of a step, 32 at most; 8
     draft_sequence: int | None  # of it, for each generation another; 0. It becomes the beginning of the text, whatever it held
     constraint: Constraint | None  # what the generated text has to follow; Usage.progress tells whether it is complete
     cancel_token: CancelToken | None
@@ -111,8 +111,8 @@ _FLAGS = dict.fromkeys(
 ) | {"logprobs": "a bool (top_logprobs is how many of the likeliest tokens to tell)"}
 
 
-def _set_guesses(pointer: int, wanted: dict[str, Any]) -> None:
-    """The options of who guesses tokens."""
+def _set_drafts(pointer: int, wanted: dict[str, Any]) -> None:
+    """The options of draft tokens."""
     for name, of in (("lookup_ngram", "lookup"), ("n_draft", "draft"), ("draft_sequence", "draft")):
         if name in wanted and of not in wanted:
             raise InvalidArgumentError(f"{name} says nothing without {of}")
@@ -159,7 +159,7 @@ def options_handle(options: GenerateOptions) -> Handle:
                 raise wrong_type("shift", needed, wanted["shift"]) from None
             numbers = unsigned("shift[0]", keep), unsigned("shift[1]", drop)
             call(lib.ember_generate_options_set_shift, pointer, *numbers)
-        _set_guesses(pointer, wanted)
+        _set_drafts(pointer, wanted)
         stop = wanted.get("stop", ())
         stops = [stop] if isinstance(stop, str) else stop
         for raw in text_list("stop", stops, "a str or a list of texts"):
@@ -189,7 +189,7 @@ def prompt_of(prompt: str | Sequence[int]) -> tuple[Any, bool]:
     """A prompt as C takes it, and whether it is a text."""
     if isinstance(prompt, str):
         return prompt.encode(), True
-    return whole_numbers("prompt", prompt, _PROMPT), False
+    return integers("prompt", prompt, _PROMPT), False
 
 
 class Context(Sequences):
@@ -281,7 +281,7 @@ class Context(Sequences):
     def completions(self, prompt: str | Sequence[int], n: int, **options: Unpack[GenerateOptions]) -> Completions:
         """`n` completions of a prompt, which runs once: an iterator of pairs, which completion and its event. Completion i is in sequence
         `sequence` + i, so the context needs as many (n_seq), and draws with the seed of the sampler + i. GenerateOptions lists the
-        options; the library refuses `shift` and leaves guesses out."""
+        options; the library refuses `shift` and leaves drafts out."""
         count = unsigned("n", n)
         sampler = sampler_of(options)
         content, is_text = prompt_of(prompt)
@@ -306,9 +306,9 @@ class Context(Sequences):
         dimensions: int = 0,
         prompt: str = "",
     ) -> Embeddings:
-        """A vector for each text (a string, or token ids to which nothing is added); with Pooling.NONE for each token of
-        each text. `normalize` None scales vectors to length 1 where the model does, but not with Pooling.NONE. Of each vector the
-        first `dimensions` numbers are kept; 0: all. `prompt` is the name of a prompt of the model's that each string stands behind,
+        """A vector for each text (a string, or token ids to which nothing is added); with Pooling.NONE for each token of each
+        text. `normalize` None scales vectors to length 1 where the model does, but not with Pooling.NONE. Of each vector the
+        first `dimensions` numbers are kept; 0: all. `prompt` is the name of the model's prompt that is put before each string,
         such as "query"; empty: its default."""
         wanted = elements("texts", "a list of texts or of lists of token ids", texts)
         options = Handle("options object", lib.ember_embed_options_free, lib.ember_embed_options_new)
@@ -330,9 +330,9 @@ class Context(Sequences):
             elif strings:
                 raise InvalidArgumentError("the texts must be all strings or all token ids")
             else:
-                each = [whole_numbers(f"texts[{i}]", one, _PROMPT) for i, one in enumerate(wanted)]
+                each = [integers(f"texts[{i}]", one, _PROMPT) for i, one in enumerate(wanted)]
                 lengths = (ctypes.c_size_t * n)(*map(len, each))
-                ids = whole_numbers("texts", [token for one in each for token in one])
+                ids = integers("texts", [token for one in each for token in one])
                 function, arguments = lib.ember_embed_tokens, (pointer, ids, len(ids), lengths, n, opt)
             info = self._model_info
             kind = info.pooling if pooling == Pooling.AUTO else pooling
@@ -371,29 +371,29 @@ class Context(Sequences):
     def score(
         self, prompt: str | Sequence[int], continuation: str | Sequence[int], **options: Unpack[GenerateOptions]
     ) -> Score:
-        """How likely a continuation is behind a prompt, both texts or both token ids. Of the options `sequence`,
+        """How likely a continuation is after a prompt, both texts or both token ids. Of the options `sequence`,
         `parse_special` and `cancel_token` count."""
         result = ember_score_result(struct_size=ctypes.sizeof(ember_score_result))
         function: Any
         arguments: tuple[Any, ...]
         if isinstance(prompt, str) and isinstance(continuation, str):
-            before, behind = prompt.encode(), continuation.encode()
-            n_behind = len(behind)
-            function, arguments = lib.ember_score, (before, len(before), behind, n_behind)
+            before, after = prompt.encode(), continuation.encode()
+            n_after = len(after)
+            function, arguments = lib.ember_score, (before, len(before), after, n_after)
         elif isinstance(prompt, str) or isinstance(continuation, str):
             raise InvalidArgumentError("prompt and continuation must be both texts or both token ids")
         else:
-            of_prompt = whole_numbers("prompt", prompt, _PROMPT)
-            of_continuation = whole_numbers("continuation", continuation, _PROMPT)
-            n_behind = len(of_continuation)
-            ids = whole_numbers("tokens", [*of_prompt, *of_continuation])
+            of_prompt = integers("prompt", prompt, _PROMPT)
+            of_continuation = integers("continuation", continuation, _PROMPT)
+            n_after = len(of_continuation)
+            ids = integers("tokens", [*of_prompt, *of_continuation])
             function, arguments = lib.ember_score_tokens, (ids, len(ids), len(of_prompt))
         self._forget_logits()
         with options_handle(options) as opt, self._handle as pointer:
             scores = interruptible(
                 lambda: fill(
                     ember_token_score,
-                    n_behind + 8,
+                    n_after + 8,
                     function,
                     pointer,
                     *arguments,
@@ -414,11 +414,11 @@ class Context(Sequences):
         want_logits: Sequence[bool] | None = None,
     ) -> None:
         """Runs tokens through the model; logits() has the results. Without `want_logits` the last token's are wanted."""
-        ids = whole_numbers("tokens", tokens)
+        ids = integers("tokens", tokens)
         wants = None if want_logits is None else elements("want_logits", "a list of bools", want_logits)
         others = {
-            "positions": None if positions is None else whole_numbers("positions", positions),
-            "sequences": None if sequences is None else whole_numbers("sequences", sequences),
+            "positions": None if positions is None else integers("positions", positions),
+            "sequences": None if sequences is None else integers("sequences", sequences),
             "want_logits": None if wants is None else bytes(flag(f"want_logits[{i}]", one) for i, one in enumerate(wants)),
         }
         for name, other in others.items():

@@ -32,8 +32,8 @@ class ConversationUsage(NamedTuple):
     n_reused: int  # of these, those that the sequence held already
     n_generated: int
     n_thinking: int  # of these, those of thoughts
-    n_dropped_turns: int  # turns that were dropped for room before the reply
-    n_forgotten: int  # tokens that the sequence forgot with them, without running what stands behind them again
+    n_dropped_turns: int  # turns that were dropped before the reply, since the context was full
+    n_forgotten: int  # tokens that the sequence forgot with them, without running what stands after them again
     prefill_ns: int
     decode_ns: int
     finish_reason: FinishReason
@@ -55,8 +55,8 @@ def _full_callback(function: Callable[[int, int, int], int]) -> Any:
 
 
 class Conversation(Single):
-    """A conversation with a model in one sequence of a context. A reply runs only what the sequence does not hold; use the sequence
-    for nothing else. What a user types can never spell a control token. One thread at a time."""
+    """A conversation with a model in one sequence of a context. A reply runs only what the sequence does not hold; use the
+    sequence for nothing else. Text from a user can never spell a control token. One thread at a time."""
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class Conversation(Single):
         return "".join(event.text for event in self.send(message) if event.kind in kinds)
 
     def undo(self) -> None:
-        """Forgets the last turn: the user's last message and all behind it."""
+        """Forgets the last turn: the user's last message and all after it."""
         with self._handle as pointer:
             call(lib.ember_conversation_undo, pointer)
 
@@ -205,16 +205,17 @@ class Conversation(Single):
             call(lib.ember_conversation_set_tool_choice, pointer, raw, len(raw))
 
     def set_when_full(self, when_full: WhenFull, n_reserve: int = 0) -> None:
-        """What happens where the conversation becomes longer than its sequence, and how many tokens must be free for a reply; 0: as many
-        as it may have, and a quarter of the sequence at most."""
+        """What happens where the conversation becomes longer than its sequence, and how many tokens must be free for a reply. 0:
+        as many as the reply may have, and a quarter of the sequence at most."""
         numbers = member("when_full", when_full, WhenFull), unsigned("n_reserve", n_reserve)
         with self._handle as pointer:
             call(lib.ember_conversation_set_when_full, pointer, *numbers)
 
     def set_on_full(self, function: Callable[[int, int, int], int] | None) -> None:
-        """A function that says how many turns are dropped, the oldest first, where the conversation becomes too long: of the tokens
-        needed, those that a sequence holds, and the turns that can be dropped. 0: the reply is a ContextFullError. `send` calls it, and
-        what it raises comes out of that. None: as few as need be. Copies of the conversation do without."""
+        """Where the conversation becomes too long, `send` asks this function how many turns are dropped, the oldest first. It
+        gets the number of tokens needed, the number that a sequence holds, and the number of turns that can be dropped. 0: the
+        reply is a ContextFullError. `send` raises its exceptions. None: as few as need be. Copies of the conversation do
+        without."""
         callback = ember_full_callback() if function is None else _full_callback(checked("function", function))
         with self._handle as pointer:
             call(lib.ember_conversation_set_on_full, pointer, callback, None)
@@ -225,7 +226,7 @@ class Conversation(Single):
         return self._handle.closed
 
     def close(self) -> None:
-        """Frees the conversation. What its sequence holds stays there."""
+        """Frees the conversation. Its sequence keeps its tokens."""
         self._handle.close()
 
     def __enter__(self) -> Conversation:

@@ -41,7 +41,7 @@ class EngineMetrics:
 
     n_submitted: int  # requests that were taken
     n_refused: int  # requests that were refused with QueueFullError
-    n_finished: int  # requests that ended by themselves, by a stop text, or without room
+    n_finished: int  # requests that ended by themselves, by a stop text, or where the context was full
     n_cancelled: int  # requests that were cancelled, or ended by their time limit
     n_failed: int  # requests that an error ended
     n_preempted: int  # how often a request gave its memory up for others and was run again later
@@ -229,7 +229,7 @@ class _Request(Single):
         self._engine = engine  # lives as long as its requests
         self._handle = handle
         self._inbox = inbox
-        # Of who takes an event. Who finds it locked does not wait: it may be this thread that has it.
+        # Of who takes an event. A caller that finds it locked does not wait: it may be this thread that has it.
         self._lock = threading.Lock()
         self.finish_reason: FinishReason | None = None
 
@@ -246,7 +246,7 @@ class _Request(Single):
                 except BusyError:
                     raise
                 except EmberError:
-                    pass  # what ended the request comes behind its events
+                    pass  # what ended the request comes after its events
         return True
 
     def _note(self, event: Event) -> Event:
@@ -291,7 +291,7 @@ def _empty_event() -> Any:
 
 class Request(_Request):
     """A generation that an engine was asked for: an iterator of events, the last of which is of EventKind.END. It runs whether
-    its events are taken or not, and behind a loop that was left, until it is cancelled or closed, its `with` block is left, or
+    its events are taken or not, and after a loop that was left, until it is cancelled or closed, its `with` block is left, or
     its last reference goes. One thread at a time takes its events. Waiting holds neither Python's lock nor up Ctrl-C. A stage on
     the engine's own thread, which would wait for itself, gets a BusyError."""
 

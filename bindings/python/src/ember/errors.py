@@ -83,7 +83,7 @@ class OutOfMemoryError(EmberError, MemoryError):
 
 
 class ContextFullError(EmberError):
-    """The context has no room for the tokens; its state is unchanged."""
+    """The tokens do not fit into the context; its state is unchanged."""
 
     status = Status.CONTEXT_FULL
 

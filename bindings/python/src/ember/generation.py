@@ -49,7 +49,7 @@ class Usage(NamedTuple):
     finish_reason: FinishReason
     n_drafted: int  # draft tokens that were run ahead (lookup, draft)
     n_accepted: int  # of these, those that were accepted
-    n_shifted: int  # tokens that were forgotten for room (shift)
+    n_shifted: int  # tokens that were forgotten to go on (shift)
     n_forced: int  # tokens that a constraint left no choice for and that were run together with others
     progress: ConstraintProgress  # how far the text is that follows a constraint; one that is cut off is UNFINISHED
 
@@ -87,8 +87,8 @@ def usage_of(function: Any, pointer: int) -> Usage:
     raw = ember_generate_result(struct_size=ctypes.sizeof(ember_generate_result))
     call(function, pointer, ctypes.byref(raw))
     counts = raw.n_prompt, raw.n_generated, raw.n_reused, raw.prefill_ns, raw.decode_ns
-    guessed = raw.n_drafted, raw.n_accepted, raw.n_shifted, raw.n_forced
-    return Usage(*counts, FinishReason(raw.finish_reason), *guessed, ConstraintProgress(raw.progress))
+    others = raw.n_drafted, raw.n_accepted, raw.n_shifted, raw.n_forced
+    return Usage(*counts, FinishReason(raw.finish_reason), *others, ConstraintProgress(raw.progress))
 
 
 class Completion(NamedTuple):
@@ -112,11 +112,11 @@ def completion_of(events: Sequence[Event], usage: Usage) -> Completion:
 class Generation(Single):
     """A generation under way: an iterator of events, the last of which is of EventKind.END. Made by Context.generate.
 
-    One thread at a time. What was generated stays in the context's sequence, but for the token of the last event that was taken:
-    it is run with the next one. A loop that is left after a token has shown it, and the sequence lacks it; so it does behind an
-    end of FinishReason.CANCELLED. Further events of this generation go on where the loop was left. A prompt that begins with the
-    token's id, `[event.token, *model.tokenize(text, add_special=False)]` or `[event.token]` alone, does so too, greedy or drawn by
-    the same sampler; stages that look back, as penalties do, then count the token twice. Behind other ends the sequence has all.
+    One thread at a time. The context's sequence keeps all generated tokens but that of the last event that was taken: it is run
+    with the next one. A loop that is left after a token has shown it, and the sequence lacks it; so it does after an end of
+    FinishReason.CANCELLED. Further events of this generation go on where the loop was left. A prompt that begins with the token's
+    id, `[event.token, *model.tokenize(text, add_special=False)]` or `[event.token]` alone, does so too, greedy or drawn by the
+    same sampler. Stages that look back, as penalties do, then count the token twice. After other ends the sequence has all.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class Generation(Single):
         self._error = ctypes.c_void_p()
         with handle as pointer:
             self._arguments = pointer, ctypes.byref(self._event), ctypes.byref(self._error)
-        # Whoever has it may use the handle. Who finds it locked does not wait: it may be this thread that has it.
+        # Whoever has it may use the handle. A caller that finds it locked does not wait: it may be this thread that has it.
         self._lock = threading.Lock()
         self._closed = False
         self._prompt_is_run = False

@@ -70,12 +70,12 @@ class Metadata(Single, Mapping[str, MetaValue]):
     @staticmethod
     def _strings(pointer: int, name: bytes, n: int) -> list[str]:
         function = lib.ember_model_meta_array_string
-        room = 256
-        buffer, needed, err = ctypes.create_string_buffer(room), ctypes.c_size_t(), ctypes.c_void_p()
+        capacity = 256
+        buffer, needed, err = ctypes.create_string_buffer(capacity), ctypes.c_size_t(), ctypes.c_void_p()
         needed_ref, err_ref, length = ctypes.byref(needed), ctypes.byref(err), len(name)
         out = []
         for index in range(n):
-            if function(pointer, name, length, index, buffer, room, needed_ref, err_ref):
+            if function(pointer, name, length, index, buffer, capacity, needed_ref, err_ref):
                 lib.ember_error_free(err)
                 raw = fill(ctypes.c_char, needed.value, function, pointer, name, length, index).raw
             else:

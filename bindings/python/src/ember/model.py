@@ -13,6 +13,7 @@ from ._arguments import (
     contents,
     flag,
     instance,
+    integers,
     json_of,
     mapping,
     objects,
@@ -20,7 +21,6 @@ from ._arguments import (
     signed,
     text,
     unsigned,
-    whole_numbers,
     wrong_type,
 )
 from ._cancel import CancelToken, FollowingToken, interruptible
@@ -224,7 +224,7 @@ class Model(Single):
 
     def detokenize_bytes(self, tokens: Sequence[int], *, render_special: bool = False) -> bytes:
         """The bytes of tokens, joined."""
-        ids, special = whole_numbers("tokens", tokens), flag("render_special", render_special)
+        ids, special = integers("tokens", tokens), flag("render_special", render_special)
         with self._handle as pointer:
             function = lib.ember_model_detokenize
             out = fill(ctypes.c_char, len(ids) * 6 + 16, function, pointer, ids, len(ids), special)
@@ -272,8 +272,8 @@ class Model(Single):
             messages, tools, variables, template, template_name, add_generation_prompt, now, thinking
         )
         with options as opt, self._handle as pointer:
-            guess = len(content) + 1024
-            out = fill(ctypes.c_char, guess, lib.ember_chat_apply_template, pointer, content, len(content), opt)
+            capacity = len(content) + 1024
+            out = fill(ctypes.c_char, capacity, lib.ember_chat_apply_template, pointer, content, len(content), opt)
         return str(out.raw, "utf-8")
 
     def tokenize_chat(
@@ -293,8 +293,8 @@ class Model(Single):
             messages, tools, variables, template, template_name, add_generation_prompt, now, thinking
         )
         with options as opt, self._handle as pointer:
-            guess = len(content) // 2 + 256
-            ids = fill(ctypes.c_uint32, guess, lib.ember_chat_tokenize, pointer, content, len(content), opt)
+            capacity = len(content) // 2 + 256
+            ids = fill(ctypes.c_uint32, capacity, lib.ember_chat_tokenize, pointer, content, len(content), opt)
         return list(ids)
 
     def chat_template(self, name: str = "") -> str:

@@ -13,6 +13,7 @@ from ._arguments import (
     flag,
     function,
     given,
+    integers,
     mapping,
     member,
     path_bytes,
@@ -20,7 +21,6 @@ from ._arguments import (
     signed,
     text,
     unsigned,
-    whole_numbers,
     wrong_type,
 )
 from ._cancel import CancelToken
@@ -37,8 +37,8 @@ class LoadOptions(TypedDict, total=False):
     isa: str | None  # the highest instruction-set level to use
     lock: bool | None  # keeps the weights in memory, as far as `ulimit -l` allows
     check_tensors: bool | None  # looks at every number; one that is not finite is a FormatError
-    # Told how far the loading is, from 0 to 1. What it raises ends the loading and comes out of it. The main thread lends
-    # the work to another one, which this then runs on.
+    # Called with how far the loading is, from 0 to 1. An exception from it ends the loading, which raises it. The main thread
+    # lends the work to another one, which this then runs on.
     progress: Callable[[float], object] | None
     meta: Mapping[str, bool | int | float | str] | None  # keys as if the file had them
     memory_limit: int | None  # most bytes of the large buffers of the model and its contexts; 0: no limit
@@ -56,7 +56,7 @@ class CommonOptions(TypedDict, total=False):
     k_type: KvType | None  # keys alone
     v_type: KvType | None  # values alone
     backend: Backend | None
-    # Most bytes of the KV cache, which all sequences share; what finds no room is a ContextFullError. As many as all need.
+    # Most bytes of the KV cache, which all sequences share; a call that needs more gives ContextFullError. As many as all need.
     kv_limit: int | None
     keep_all_positions: bool | None  # whether sequences keep what the windows of layers do not reach
     # Snapshots of the states of recurrent layers, from which a sequence that is shortened goes on. 8 for each sequence.
@@ -69,7 +69,7 @@ class ContextOptions(CommonOptions, total=False):
     """How to make a context: the keyword arguments of Context. None, and 0 for a number, stand for Ember's choice."""
 
     n_seq: int | None  # sequences; 1
-    keep_prefixes: bool | None  # whether what texts begin with is kept, while there is room, for reuse and reuse_prefix
+    keep_prefixes: bool | None  # whether what texts begin with is kept, while pages are free, for reuse and reuse_prefix
 
 
 class EngineOptions(CommonOptions, total=False):
@@ -165,7 +165,7 @@ def context_options(options: Mapping[str, Any], known: type = ContextOptions) ->
         for name, kind in (("kv_type", KvType), ("k_type", KvType), ("v_type", KvType), ("backend", Backend)):
             if name in wanted:
                 call(getattr(lib, f"ember_context_options_set_{name}"), pointer, member(name, wanted[name], kind))
-        cpus = whole_numbers("worker_cpus", wanted.get("worker_cpus", ()))
+        cpus = integers("worker_cpus", wanted.get("worker_cpus", ()))
         call(lib.ember_context_options_set_worker_cpus, pointer, cpus, len(cpus))
         for name in ("kv_limit", "memory_limit"):
             limit = unsigned(name, wanted.get(name, 0), 64)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ._abi import ConstraintProgress
-from ._arguments import elements, instance, mapping, real, text_arrays, texts, unsigned, whole_numbers
+from ._arguments import elements, instance, integers, mapping, real, text_arrays, texts, unsigned
 from ._candidates import Stage, candidates_callback
 from ._ending import Carried
 from ._library import Handle, Single, call, lib
@@ -40,7 +40,7 @@ class Sampler(Single):
         """The arguments are stages, in this order. The three penalties are one, of the latest 64 tokens; 1, 0 and 0 do nothing.
         The seed 2**64 - 1 (EMBER_SEED_RANDOM) stands for one that is drawn, as None does."""
         self._handle = Handle("sampler", lib.ember_sampler_free, lib.ember_sampler_new, _seed(seed))
-        self.seed = self._told_seed()
+        self.seed = self._reported_seed()
         self._callbacks: list[object] = []  # which C has the addresses of
         penalties = {
             "repeat_penalty": repeat_penalty,
@@ -58,10 +58,10 @@ class Sampler(Single):
         if temperature is not None:
             self.temperature(temperature)
 
-    def _told_seed(self) -> int:
-        told = ctypes.c_uint64()
-        self._add(lib.ember_sampler_seed, ctypes.byref(told))
-        return told.value
+    def _reported_seed(self) -> int:
+        seed = ctypes.c_uint64()
+        self._add(lib.ember_sampler_seed, ctypes.byref(seed))
+        return seed.value
 
     def _add(self, function: Any, *arguments: Any, names: Mapping[str, str] | None = None) -> Sampler:
         with self._handle as pointer:
@@ -142,8 +142,8 @@ class Sampler(Single):
     def stage(self, function: Stage) -> Sampler:
         """A stage of your own: `function(tokens, logits)` is called with what the stages before have left, and may change the
         logits; minus infinity rules a token out. Both are memory views, without a copy, of uint32 in ascending order and of
-        float32, and numpy.asarray makes arrays over the same memory of them. They are valid during the call only: keeping one
-        is a ValueError. What the function raises comes out of the call that samples; a generation then has ended.
+        float32, and numpy.asarray makes arrays over the same memory of them. They are valid during the call only: keeping one is
+        a ValueError. The call that samples raises the function's exceptions; a generation then has ended.
         """
         callback = candidates_callback(function)
         self._callbacks.append(callback)
@@ -164,7 +164,7 @@ class Sampler(Single):
         made = cls.__new__(cls)
         with instance("model", model, Model)._handle as pointer:
             made._handle = Handle("sampler", lib.ember_sampler_free, lib.ember_model_sampler, pointer, _seed(seed))
-        made.seed = made._told_seed()
+        made.seed = made._reported_seed()
         made._callbacks = []
         return made
 
@@ -174,11 +174,11 @@ class Sampler(Single):
 
     def adaptive_p(self, target: float, decay: float = 0.9) -> Sampler:
         """Makes tokens the likelier, the nearer their probability is to a target, which moves so that chosen tokens have the probability
-        `target` on average; the last stage, as a rule, behind min_p."""
+        `target` on average; the last stage, as a rule, after min_p."""
         return self._add(lib.ember_sampler_add_adaptive_p, real("target", target), real("decay", decay))
 
     def infill(self, model: Model) -> Sampler:
-        """For filling a gap in a text: behind top_k and top_p, it rather ends the text than go on with something unlikely."""
+        """For filling a gap in a text: after top_k and top_p, it ends the text rather than go on with something unlikely."""
         with instance("model", model, Model)._handle as pointer:
             return self._add(lib.ember_sampler_add_infill, pointer)
 
@@ -205,18 +205,18 @@ class Sampler(Single):
     def bias(self, biases: Mapping[int, float]) -> Sampler:
         """Adds numbers to the logits of tokens; minus infinity rules a token out."""
         numbers = [real(f"biases[{token!r}]", value) for token, value in mapping("biases", biases).items()]
-        ids = whole_numbers("biases", [unsigned("a token of biases", token) for token in biases])
+        ids = integers("biases", [unsigned("a token of biases", token) for token in biases])
         values = (ctypes.c_float * len(ids))(*numbers)
         return self._add(lib.ember_sampler_add_bias, ids, values, len(ids))
 
     def allow(self, tokens: Sequence[int]) -> Sampler:
         """Keeps these tokens only."""
-        ids = whole_numbers("tokens", tokens)
+        ids = integers("tokens", tokens)
         return self._add(lib.ember_sampler_add_allow, ids, len(ids))
 
     def deny(self, tokens: Sequence[int]) -> Sampler:
         """Rules these tokens out."""
-        ids = whole_numbers("tokens", tokens)
+        ids = integers("tokens", tokens)
         return self._add(lib.ember_sampler_add_deny, ids, len(ids))
 
     def accept(self, token: int) -> None:

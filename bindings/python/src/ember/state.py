@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, Union
 
 from ._abi import EMBER_ALL_SEQUENCES, ember_read_callback, ember_write_callback
-from ._arguments import contents, path_bytes, unsigned, whole_numbers, wrong_type
+from ._arguments import contents, integers, path_bytes, unsigned, wrong_type
 from ._cancel import FollowingToken
 from ._ending import Carried
 from ._library import Handle, Single, call, fill, keep_raised, lib
@@ -98,10 +98,10 @@ class Sequences(Single):
             call(lib.ember_context_sequence_copy, pointer, *numbers)
 
     def shift_sequence(self, n_keep: int, n_drop: int, *, sequence: int = 0) -> None:
-        """Forgets `n_drop` tokens of a sequence behind its first `n_keep`, for room where a text has become too long: those behind
-        them move forward, which takes about as long as reading them in the KV cache. What was computed from the forgotten tokens
-        stays in what follows, so this is cheaper than running the rest anew and not quite the same. UnsupportedError for a model
-        with learned positions (GPT-2) and for an encoder."""
+        """Forgets `n_drop` tokens of a sequence after its first `n_keep`, where a text has become too long. The tokens after them
+        move forward, which takes about as long as reading them in the KV cache. The later tokens keep what was computed from the
+        forgotten ones. So this is cheaper than running the rest anew, and not quite the same. UnsupportedError for a model with
+        learned positions (GPT-2) and for an encoder."""
         self._forget_logits()
         numbers = unsigned("sequence", sequence), unsigned("n_keep", n_keep), unsigned("n_drop", n_drop)
         with self._handle as pointer:
@@ -114,11 +114,11 @@ class Sequences(Single):
             call(lib.ember_context_sequence_keep, pointer, unsigned("sequence", sequence))
 
     def reuse(self, tokens: Sequence[int], *, sequence: int = 0, most: int | None = None) -> int:
-        """Makes a sequence as much of the beginning of `tokens` as the KV cache has, `most` at most (all but the last one, which
-        has to run for its logits), and returns how many those are: what the sequence has of it already, or, with
-        keep_prefixes, whole pages that were kept of other texts. Decode the rest, then."""
+        """Makes a sequence as much of the beginning of `tokens` as the KV cache has, and returns how many tokens that is. `most`
+        is the most of them; by default all but the last one, which has to run for its logits. The sequence may have them already.
+        With keep_prefixes, pages that were kept of other texts may have more. Decode the rest, then."""
         self._forget_logits()
-        ids = whole_numbers("tokens", tokens)
+        ids = integers("tokens", tokens)
         out = ctypes.c_size_t()
         limit = max(0, len(ids) - 1) if most is None else unsigned("most", most, 64)
         with self._handle as pointer:
@@ -142,8 +142,8 @@ class Sequences(Single):
             call(lib.ember_context_state_load, pointer, _or_all(sequence), raw, len(raw))
 
     def save_state_to(self, target: Path | Writable, *, sequence: int | None = None) -> None:
-        """As save_state, to a path, where a file that was there before stays as it was if anything fails, or to what has a
-        method `write`, part by part. What that raises comes out of here."""
+        """As save_state, to a path, where a file that was there before stays as it was if anything fails, or to what has a method
+        `write`, part by part. An exception from it is raised here."""
         number = _or_all(sequence)
         with self._handle as pointer:
             if isinstance(target, (str, os.PathLike)):

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from ._abi import EMBER_TOKEN_NONE, FimOrder, ember_tokenizer_info
-from ._arguments import contents, elements, flag, member, path_bytes, text as utf8, unsigned, whole_numbers, wrong_type
+from ._arguments import contents, elements, flag, integers, member, path_bytes, text as utf8, unsigned, wrong_type
 from ._library import Handle, Single, call, fill, lib
 from ._typing import Buffer, Self
 from .errors import reading
@@ -28,7 +28,7 @@ class TokenizerInfo(NamedTuple):
     add_eos: bool
     has_chat_template: bool
     fim_prefix_token: int | None  # fill-in-the-middle: before the text in front of a gap
-    fim_suffix_token: int | None  # before the text behind it
+    fim_suffix_token: int | None  # before the text after it
     fim_middle_token: int | None  # before what fills it
     fim_repository_token: int | None
     fim_file_token: int | None
@@ -86,7 +86,7 @@ class Tokenizer(Single):
 
     def detokenize_bytes(self, tokens: Sequence[int], *, render_special: bool = False) -> bytes:
         """The bytes of tokens, joined."""
-        ids, special = whole_numbers("tokens", tokens), flag("render_special", render_special)
+        ids, special = integers("tokens", tokens), flag("render_special", render_special)
         with self._handle as pointer:
             function = lib.ember_tokenizer_detokenize
             return bytes(fill(ctypes.c_char, len(ids) * 6 + 16, function, pointer, ids, len(ids), special).raw)
@@ -129,7 +129,7 @@ class Tokenizer(Single):
         file that has the gap, `files` are names and texts of others, to stand before it. An UnsupportedError names the token that the
         tokenizer lacks."""
         options = Handle("options object", lib.ember_fim_options_free, lib.ember_fim_options_new)
-        before, behind = utf8("prefix", prefix), utf8("suffix", suffix)
+        before, after = utf8("prefix", prefix), utf8("suffix", suffix)
         with options as opt, self._handle as pointer:
             call(lib.ember_fim_options_set_order, opt, member("order", order, FimOrder))
             for name, value in (("repository", repository), ("file", file)):
@@ -142,9 +142,9 @@ class Tokenizer(Single):
                     raise wrong_type(f"files[{i}]", "a name and a text", one) from None
                 raw, other = utf8(f"files[{i}][0]", name), utf8(f"files[{i}][1]", content)
                 call(lib.ember_fim_options_add_file, opt, raw, len(raw), other, len(other))
-            guess = (len(before) + len(behind)) // 2 + 64
-            arguments = pointer, before, len(before), behind, len(behind), opt
-            return list(fill(ctypes.c_uint32, guess, lib.ember_tokenizer_fim_prompt, *arguments))
+            capacity = (len(before) + len(after)) // 2 + 64
+            arguments = pointer, before, len(before), after, len(after), opt
+            return list(fill(ctypes.c_uint32, capacity, lib.ember_tokenizer_fim_prompt, *arguments))
 
     @property
     def closed(self) -> bool:

@@ -19,7 +19,7 @@ public struct Options: Sendable {
         while let name = arguments.next() {
             func value() throws -> String {
                 if let value = arguments.next() { return value }
-                throw UsageError("the option \(name) needs a value behind it")
+                throw UsageError("the option \(name) needs a value after it")
             }
             func number<T: LosslessStringConvertible>() throws -> T {
                 let text = try value()

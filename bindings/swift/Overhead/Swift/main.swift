@@ -69,7 +69,7 @@ await run { options in
         var usage: Usage?
         var start: ContinuousClock.Instant?
         for try await event in context.generate(prompt, options: how) {
-            if start == nil { start = clock.now }  // behind the prompt
+            if start == nil { start = clock.now }  // after the prompt
             usage = event.usage
         }
         guard counts, let usage, let start else { continue }

@@ -20,7 +20,7 @@ public final class AsyncConversation: Sendable {
         }
     }
 
-    /// What ``save()`` gave goes on, with options of its own.
+    /// Continues what ``save()`` gave, with options of its own.
     public init(
         _ context: AsyncContext, saved: [UInt8], chat: ChatOptions = ChatOptions(),
         options: GenerateOptions = GenerateOptions(), sampler: Sampler? = nil

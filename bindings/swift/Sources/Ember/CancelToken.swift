@@ -3,7 +3,7 @@ import CEmber
 /// A switch that ends calls early: loading, decoding, embedding, generating, scoring. One token may serve any number of
 /// them, and any number of threads may use it at once.
 ///
-/// What is `async` ends with its task and needs no token.
+/// An `async` call ends with its task and needs no token.
 public final class CancelToken: Sendable {
     nonisolated(unsafe) let handle: OpaquePointer
 

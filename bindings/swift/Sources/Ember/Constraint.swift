@@ -1,8 +1,8 @@
 import CEmber
 
 /// What a text has to follow, compiled for the tokens of a model: for ``GenerateOptions/constraint`` and
-/// ``Sampler/Stage/constraint(_:)``. It is made once and used by many generations of the model, on any number of threads.
-/// What cannot be held to is an ``EmberError`` by name.
+/// ``Sampler/Stage/constraint(_:)``. It is made once and used by many generations of the model, on any number of
+/// threads. Ember refuses what it cannot enforce: an ``EmberError`` names it.
 public final class Constraint: Sendable {
     nonisolated(unsafe) let handle: OpaquePointer
 
@@ -115,7 +115,7 @@ public struct ConstraintOptions: Hashable, Sendable {
     public var triggers: [String] = []
     /// The same for tokens.
     public var triggerTokens: [Token] = []
-    /// Whether the text is free again behind the constraint's end, until the next trigger. Otherwise it ends there.
+    /// Whether the text is free again after the constraint's end, until the next trigger. Otherwise it ends there.
     public var repeats = false
     /// Bounds on work and memory. Where one is reached, making the constraint fails, or the generation ends with an error.
     public var limits: [Constraint.Limit: UInt64] = [:]

@@ -2,9 +2,9 @@ import CEmber
 
 /// Token sequences being processed over a model: KV cache, scratch memory, threads.
 ///
-/// One thread at a time uses a context, and the compiler sees to that: a context is not `Sendable`, so it stays with the
-/// task or thread that has it, or goes to another one for good. Its calls block. What tasks share, and what must not
-/// block, is an ``AsyncContext``.
+/// One thread at a time uses a context, and the compiler sees to that. A context is not `Sendable`, so it stays with
+/// the task or thread that has it, or goes to another one for good. Its calls block. Where tasks share a context, or
+/// must not block, use an ``AsyncContext``.
 public final class Context {
     package let handle: OpaquePointer
     /// Set while somebody looks at logits, which other calls would change.
@@ -53,7 +53,7 @@ public final class Context {
         cancelToken = token
     }
 
-    /// Runs tokens through the model behind a sequence; the last one gives logits. On an error the sequence is as before.
+    /// Runs tokens through the model after a sequence; the last one gives logits. On an error the sequence is as before.
     public func decode(_ tokens: [Token], sequence: Int = 0) throws {
         let sequence = try number("the sequence", sequence)
         try decode(Batch(tokens, sequences: Array(repeating: sequence, count: tokens.count)))

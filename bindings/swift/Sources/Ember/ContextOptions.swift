@@ -10,9 +10,9 @@ public struct ContextOptions: Hashable, Sendable {
         case f32 = 1
         /// Bytes with scales: a little more than half the memory of binary16.
         case q8 = 2
-        /// Whole numbers with a unit for each vector: about as exact as binary16, and faster on x86-64.
+        /// Integers with a unit for each vector: about as exact as binary16, and faster on x86-64.
         case i16 = 3
-        /// The default: whole numbers on x86-64 where the model's heads allow it, else binary16. States can only be loaded where
+        /// The default: integers on x86-64 where the model's heads allow it, else binary16. States can only be loaded where
         /// keys and values are of the same types.
         case auto = 4
     }
@@ -46,14 +46,15 @@ public struct ContextOptions: Hashable, Sendable {
     /// The most bytes of the KV cache, whose pages all sequences share; 0: what all sequences need at full length. When no
     /// page is left, calls throw ``EmberError/Status/contextFull``.
     public var kvLimit: UInt64 = 0
-    /// Whether whole pages of the KV cache are kept when no sequence has them any more, until the room is needed: texts that
+    /// Whether whole pages of the KV cache are kept when no sequence has them any more, until the pages are needed: texts that
     /// begin alike need not be computed again. Generations with ``GenerateOptions/reusePrefix`` find them.
     public var keepPrefixes = false
     /// Whether sequences keep all their positions in layers with a window. By default they give back what
     /// no token to come sees, and cannot be cut where it would be seen again.
     public var keepAllPositions = false
-    /// How many snapshots of recurrent states there is room for, in models with recurrent layers (LFM2): a sequence that is
-    /// shortened goes on from the nearest one, and what lies between is run once more. 0: 8 for each sequence, 64 at most.
+    /// How many snapshots of recurrent states a context can hold, in models with recurrent layers (LFM2). A sequence
+    /// that is shortened goes on from the nearest one, and what lies between is run once more. 0: 8 for each sequence,
+    /// 64 at most.
     public var snapshots = 0
     /// Tokens between two snapshots within a prompt; 0: 256.
     public var snapshotDistance = 0

@@ -5,8 +5,8 @@ import CEmber
 ///     let conversation = try Conversation(context, system: "Be brief.")
 ///     try conversation.send("Hello!").forEach { print($0.text, terminator: "") }
 ///
-/// A reply runs only what the sequence does not hold; use the sequence for nothing else. What a user types can never spell a
-/// control token. One thread at a time uses a conversation.
+/// A reply runs only what the sequence does not hold; use the sequence for nothing else. Text from a user can never
+/// spell a control token. One thread at a time uses a conversation.
 public final class Conversation {
     /// What happens where a conversation becomes longer than its sequence.
     public enum WhenFull: Int32, Hashable, Sendable {
@@ -28,9 +28,9 @@ public final class Conversation {
         public let generatedTokens: Int
         /// Of these, those of thoughts.
         public let thinkingTokens: Int
-        /// Turns that were dropped for room before the reply.
+        /// Turns that were dropped before the reply, since the context was full.
         public let droppedTurns: Int
-        /// Tokens that the sequence forgot with them, without running what stands behind them again.
+        /// Tokens that the sequence forgot with them, without running what stands after them again.
         public let forgottenTokens: Int
         /// Time spent on the prompt.
         public let prefill: Duration
@@ -65,8 +65,8 @@ public final class Conversation {
         }
     }
 
-    /// What ``save()`` gave goes on, with options of its own. Where the sequence does not hold what it held, the next reply runs
-    /// it again.
+    /// Continues what ``save()`` gave, with options of its own. Where the sequence does not hold what it held, the next
+    /// reply runs it again.
     public convenience init(
         _ context: Context, saved: [UInt8], chat: ChatOptions = ChatOptions(),
         options: GenerateOptions = GenerateOptions(), sampler: Sampler? = nil, cancelToken: CancelToken? = nil
@@ -122,7 +122,7 @@ public final class Conversation {
         return Reply(self)
     }
 
-    /// Forgets the last turn: the user's last message and all behind it.
+    /// Forgets the last turn: the user's last message and all after it.
     public func undo() throws { try check { ember_conversation_undo(handle, $0) } }
 
     /// All messages so far, a JSON array, those that were dropped included.
@@ -171,8 +171,8 @@ public final class Conversation {
         }
     }
 
-    /// What happens where the conversation becomes longer than its sequence, and how many tokens must be free for a reply; 0: as
-    /// many as it may have, and a quarter of the sequence at most.
+    /// What happens where the conversation becomes longer than its sequence, and how many tokens must be free for a
+    /// reply. 0: as many as the reply may have, and a quarter of the sequence at most.
     public func setWhenFull(_ whenFull: WhenFull, reserve: Int = 0) throws {
         let reserve = try number("the number of tokens to reserve", reserve)
         try check { ember_conversation_set_when_full(handle, whenFull.rawValue, reserve, $0) }
@@ -230,7 +230,7 @@ public final class Reply {
 
     deinit { giveUp() }
 
-    /// The next event, the first time by running the prompt; nil behind the `end` event. After an error it may be called again.
+    /// The next event, the first time by running the prompt; nil after the `end` event. After an error it may be called again.
     public func next() throws -> ReplyEvent? {
         if isOver { return nil }
         let event = try conversation.context.use { _ in

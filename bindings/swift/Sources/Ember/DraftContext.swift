@@ -1,10 +1,10 @@
-/// A context of a smaller model, which guesses tokens for generations of a larger one; see ``GenerateOptions/Draft``.
+/// A context of a smaller model, which makes draft tokens for generations of a larger one; see ``GenerateOptions/Draft``.
 ///
-/// The two models must have the same vocabulary, and the context needs about the size of the other, or guesses end where it is
-/// full. Several generations may share it, each with a sequence of its own, also in several tasks; but while one runs a step
-/// with it the step of another throws ``EmberError/Status/busy``, and can be tried again.
+/// The two models must have the same vocabulary, and the context needs about the size of the other, or drafts end where
+/// it is full. Several generations may share it, each with a sequence of its own, also in several tasks. While one runs
+/// a step with it, the step of another throws ``EmberError/Status/busy``, and can be tried again.
 public final class DraftContext: Sendable {
-    /// Which nobody else can have: C alone uses it, in the calls of generations, and refuses two at once.
+    /// Which nobody else can have: C alone uses it, in the calls of generations, and refuses two at a time.
     nonisolated(unsafe) private let context: Context
 
     /// The smaller model.

@@ -28,8 +28,8 @@ public struct EmbedOptions: Hashable, Sendable {
     public var truncate = false
     /// How many numbers of each vector are kept, the first ones; 0: all.
     public var dimensions = 0
-    /// The name of a prompt of the model's that each text stands behind, such as "query"; empty: the model's default. Texts that are
-    /// tokens have none.
+    /// The name of the model's prompt that is put before each text, such as "query"; empty: the model's default. Texts
+    /// that are tokens have none.
     public var prompt = ""
 
     /// The defaults, or what differs from them.

@@ -25,7 +25,7 @@ public struct EmberError: Error, Hashable, Sendable {
         public static let unsupported = Status(EMBER_E_UNSUPPORTED)
         /// Memory is short.
         public static let outOfMemory = Status(EMBER_E_NOMEM)
-        /// There is no room for the tokens; the context is unchanged.
+        /// The tokens do not fit; the context is unchanged.
         public static let contextFull = Status(EMBER_E_CONTEXT_FULL)
         /// In use by another call; nothing was done.
         public static let busy = Status(EMBER_E_BUSY)

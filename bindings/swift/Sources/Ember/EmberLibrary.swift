@@ -21,7 +21,7 @@ public enum EmberLibrary {
     /// A line on what the library can do: version, architectures, number formats, instruction sets, target.
     public static var buildInfo: String { String(cString: ember_build_info()) }
 
-    /// Whether the library has a part that can be left out of a build, for example "chat". What needs a part that is
+    /// Whether the library has a part that can be left out of a build, for example "chat". A function whose part is
     /// missing throws ``EmberError/Status/unsupported``.
     public static func hasFeature(_ name: String) -> Bool { name.withChars { ember_has_feature($0, $1) } != 0 }
 
@@ -43,7 +43,7 @@ public enum EmberLibrary {
     }
 }
 
-/// The handler lives here and not behind the callback's `user_data`, so that it can be let go while another thread logs.
+/// The handler lives here and not in the callback's `user_data`, so that it can be let go while another thread logs.
 private let logHandler = Locked<EmberLibrary.LogHandler?>(nil)
 
 /// A value that any thread may read and write.

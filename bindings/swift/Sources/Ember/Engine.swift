@@ -6,8 +6,8 @@ public struct EngineOptions: Hashable, Sendable {
     public var parallel = 8
     /// How many requests may wait until one of those that run has ended; more are refused.
     public var maxQueue = 256
-    /// Whether requests that begin alike, such as with the same system prompt, share what was computed for the first of them.
-    /// What they give does not change.
+    /// Whether requests that begin alike, such as with the same system prompt, share what was computed for the first of
+    /// them. Their results do not change.
     public var sharePrefixes = true
     /// How the engine's context is made: the positions of each request, the rows of a step, threads, memory. The number of its
     /// sequences and whether it keeps prefixes are the engine's own matter.
@@ -133,7 +133,7 @@ public struct EngineMetrics: Hashable, Sendable {
     public let submitted: Int
     /// Requests that were refused because the queue was full.
     public let refused: Int
-    /// Requests that ended by themselves, by a stop text, or without room.
+    /// Requests that ended by themselves, by a stop text, or where the context was full.
     public let finished: Int
     /// Requests that were cancelled, or ended by their time limit.
     public let cancelled: Int

@@ -22,7 +22,7 @@ public struct Event: Hashable, Sendable {
 
     /// What the event is.
     public let kind: Kind
-    /// New text, of whole code points, perhaps none. What may be the beginning of a stop text comes with a later event. The
+    /// New text, of whole code points, perhaps none. Text that may begin a stop text comes with a later event. The
     /// texts of all events in a row are the whole text.
     public let text: String
     /// The token of a `token` event.
@@ -68,7 +68,7 @@ public struct FinishReason: RawRepresentable, Hashable, Sendable, CustomStringCo
     public static let maxTokens = FinishReason(EMBER_FINISH_MAX_TOKENS)
     /// The model gave an end-of-generation token.
     public static let endOfGeneration = FinishReason(EMBER_FINISH_EOG)
-    /// There is no room for another token.
+    /// The context has no position for another token.
     public static let contextFull = FinishReason(EMBER_FINISH_CONTEXT_FULL)
     /// A stop text was generated.
     public static let stopString = FinishReason(EMBER_FINISH_STOP_STRING)
@@ -114,7 +114,7 @@ public struct Usage: Hashable, Sendable {
     public let draftedTokens: Int
     /// Of these, those that were accepted.
     public let acceptedTokens: Int
-    /// Tokens that were forgotten for room (``GenerateOptions/shift``).
+    /// Tokens that were forgotten to go on (``GenerateOptions/shift``).
     public let shiftedTokens: Int
     /// Tokens that a constraint left no choice for and that were run together with others.
     public let forcedTokens: Int

@@ -17,8 +17,8 @@ public struct GenerateOptions: Hashable, Sendable {
     public var stop: [String] = []
     /// Whether the stop text that ended a generation is the end of its text.
     public var includeStop = false
-    /// Whether the prompt is the whole of what the sequence shall hold. What it begins with already is kept, and only what is
-    /// new is run: give all of a conversation each time and pay for what was added.
+    /// Whether the prompt is the whole of what the sequence shall hold. Ember keeps the beginning that it has already,
+    /// and runs only the rest: give all of a conversation each time and pay for what was added.
     public var reusePrefix = false
     /// Whether the first event is the prompt's text.
     public var echo = false
@@ -32,9 +32,9 @@ public struct GenerateOptions: Hashable, Sendable {
     public var priority: Int32 = 0
     /// What to forget where the sequence is full, to go on; nil: the generation ends as ``FinishReason/contextFull``.
     public var shift: Shift?
-    /// Whether tokens are guessed from the text itself.
+    /// Whether there are draft tokens from the text itself.
     public var lookup: Lookup?
-    /// Whether tokens are guessed by a smaller model.
+    /// Whether there are draft tokens from a smaller model.
     public var draft: Draft?
     /// What the generated text has to follow; ``Usage/progress`` tells whether it is complete.
     public var constraint: Constraint?
@@ -44,47 +44,47 @@ public struct GenerateOptions: Hashable, Sendable {
     public struct Shift: Hashable, Sendable {
         /// How many tokens at the sequence's beginning stay.
         public var keep: Int
-        /// How many behind them are forgotten; together the two are below the context's size. 0: none, the generation ends.
+        /// How many after them are forgotten; together the two are below the context's size. 0: none, the generation ends.
         public var drop: Int
 
-        /// Forgets `drop` tokens behind the first `keep`.
+        /// Forgets `drop` tokens after the first `keep`.
         public init(keep: Int = 0, drop: Int) {
             self.keep = keep
             self.drop = drop
         }
     }
 
-    /// Tokens guessed from the text itself, to be run together with the one before them: what followed the last tokens where
-    /// they stood in the text before. Pays where texts repeat what they have said or were given, as summaries, corrections and
-    /// code do; where guesses do not come true fewer are made.
+    /// Draft tokens from the text itself, to run several tokens in one step: what followed the last tokens where they stood in
+    /// the text before. That pays where texts repeat what they have said or were given, as summaries, corrections and code do.
+    /// Where drafts are rejected Ember makes fewer.
     ///
     /// The tokens are the same as without, drawn or likeliest, one for each event. A call that decodes on the same context
-    /// between two events makes the guesses worthless, so that generations which take turns gain nothing; an engine does
-    /// without them.
+    /// between two events discards the drafts, so that generations which take turns gain nothing. An engine does without
+    /// drafts.
     public struct Lookup: Hashable, Sendable {
-        /// How many tokens to guess at a time, at most 32. 0: none.
+        /// The most draft tokens of a step, at most 32. 0: none.
         public var count: Int
         /// How many of the last tokens to look for, 1 to 16, and then fewer, down to 2.
         public var ngram: Int
 
-        /// Guesses up to `count` tokens.
+        /// Makes up to `count` draft tokens a step.
         public init(count: Int = 8, ngram: Int = 3) {
             self.count = count
             self.ngram = ngram
         }
     }
 
-    /// Tokens guessed by a smaller model, to be run together with the one before them; where ``GenerateOptions/lookup`` finds
-    /// some those are taken. All that ``Lookup`` says of tokens, turns and engines holds here.
+    /// Draft tokens from a smaller model, to run several tokens in one step; where ``GenerateOptions/lookup`` finds
+    /// some, those are taken. All that ``Lookup`` says of tokens, turns and engines holds here.
     public struct Draft: Hashable, Sendable {
         /// The smaller model's context, which a generation uses in its calls alone.
         public var context: DraftContext
         /// The sequence of that context which becomes the beginning of the text, whatever it held.
         public var sequence: Int
-        /// How many tokens to guess at a time, at most 32. 0: none.
+        /// The most draft tokens of a step, at most 32. 0: none.
         public var count: Int
 
-        /// Guesses up to `count` tokens.
+        /// Makes up to `count` draft tokens a step.
         public init(_ context: DraftContext, sequence: Int = 0, count: Int = 4) {
             self.context = context
             self.sequence = sequence

@@ -5,7 +5,7 @@ public enum JSON: Hashable, Sendable {
     case null
     /// A truth value.
     case bool(Bool)
-    /// A whole number.
+    /// An integer.
     case int(Int64)
     /// Any other number; what is not finite is written as null.
     case double(Double)
@@ -48,7 +48,7 @@ extension JSON: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, Express
 {
     /// A text.
     public init(stringLiteral value: String) { self = .string(value) }
-    /// A whole number.
+    /// An integer.
     public init(integerLiteral value: Int64) { self = .int(value) }
     /// A number.
     public init(floatLiteral value: Double) { self = .double(value) }

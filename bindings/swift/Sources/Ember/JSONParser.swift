@@ -18,7 +18,7 @@ private struct JSONParser {
     mutating func document() throws -> JSON {
         let value = try value()
         skipSpace()
-        if at < bytes.count { throw wrong("there is more behind the value") }
+        if at < bytes.count { throw wrong("there is more after the value") }
         return value
     }
 
@@ -30,14 +30,14 @@ private struct JSONParser {
         while at < bytes.count, [0x20, 0x09, 0x0a, 0x0d].contains(bytes[at]) { at += 1 }
     }
 
-    /// The next byte behind white space, which stays.
+    /// The next byte after white space, which stays.
     private mutating func peek() throws -> UInt8 {
         skipSpace()
         guard at < bytes.count else { throw wrong("the text ends") }
         return bytes[at]
     }
 
-    /// Takes `byte` if it is the next one behind white space.
+    /// Takes `byte` if it is the next one after white space.
     private mutating func take(_ byte: Unicode.Scalar) throws -> Bool {
         guard try peek() == UInt8(ascii: byte) else { return false }
         at += 1
@@ -73,7 +73,7 @@ private struct JSONParser {
     private mutating func member() throws -> Member {
         guard try peek() == UInt8(ascii: "\"") else { throw wrong("a member's name is missing") }
         let name = try string()
-        guard try take(":") else { throw wrong("the colon behind a member's name is missing") }
+        guard try take(":") else { throw wrong("the colon after a member's name is missing") }
         return Member(name, try value())
     }
 
@@ -133,7 +133,7 @@ private struct JSONParser {
         }
     }
 
-    /// The scalar of `\uXXXX`, behind the `u`, or of a pair of surrogates; one alone is U+FFFD.
+    /// The scalar of `\uXXXX`, after the `u`, or of a pair of surrogates; one alone is U+FFFD.
     private mutating func codePoint() throws -> Unicode.Scalar {
         let first = try hexadecimal()
         guard (0xd800..<0xdc00).contains(first), bytes[at...].starts(with: "\\u".utf8) else {

@@ -6,9 +6,9 @@ public enum MetadataValue: Hashable, Sendable {
     case string(String)
     /// A truth value.
     case bool(Bool)
-    /// A whole number.
+    /// An integer.
     case int(Int64)
-    /// A whole number of type uint64 in the file.
+    /// An integer of type uint64 in the file.
     case uint(UInt64)
     /// A fraction.
     case double(Double)

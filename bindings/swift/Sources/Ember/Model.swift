@@ -16,7 +16,7 @@ public final class Model: Sendable {
     /// What must be there as long as the model is: contexts keep the model, and generations the context.
     private let allocator: AllocatorBox?
 
-    /// Told how far a loading is, from 0 to 1. What it throws ends the loading, which throws the same.
+    /// Called with how far a loading is, from 0 to 1. An error that it throws ends the loading, which rethrows it.
     public typealias Progress = (Float) throws -> Void
 
     /// Loads a GGUF file (one of several brings the others) or a Hugging Face folder. `cancelToken` ends the loading, and
@@ -55,9 +55,9 @@ public final class Model: Sendable {
         }
     }
 
-    /// Loads a GGUF file that lies in memory, without a copy: the bytes must stay as they are until `release` is called,
-    /// once, when the model and all that uses it are gone, on whatever thread lets go last. When the loading fails,
-    /// `release` is not called.
+    /// Loads a GGUF file that lies in memory, without a copy. The bytes must stay as they are until `release` is
+    /// called. That happens once, when the model and all that uses it are gone, on the thread that lets go last. When
+    /// the loading fails, `release` is not called.
     public convenience init(
         bytesNoCopy bytes: UnsafeRawBufferPointer, options: ModelOptions = ModelOptions(),
         cancelToken: CancelToken? = nil,
@@ -172,7 +172,7 @@ public struct ModelInfo: Hashable, Sendable {
     public let padding: Token?
     /// Whether the file has a chat template.
     public let hasChatTemplate: Bool
-    /// Numbers of a text's vector: ``embeddingLength``, but in models with dense modules behind the pooling.
+    /// Numbers of a text's vector: ``embeddingLength``, but in models with dense modules after the pooling.
     public let vectorLength: Int
     /// Prompts for texts to be embedded, by their names (``EmbedOptions/prompt``).
     public let prompts: Int

@@ -27,7 +27,7 @@ public struct ModelOptions: Hashable, Sendable {
     public var checkTensors = false
     /// The most bytes that the large buffers of the model and of all its contexts may have together; 0: no limit.
     public var memoryLimit: UInt64 = 0
-    /// Values to be taken instead of the file's, whether it has these keys or not: to mend a wrong number.
+    /// Values to be taken instead of the file's, whether it has these keys or not: to correct a wrong number.
     public var metadata: [String: MetadataValue] = [:]
 
     /// The defaults, or what differs from them.

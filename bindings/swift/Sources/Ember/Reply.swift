@@ -14,8 +14,8 @@ public struct ReplyEvent: Hashable, Sendable {
         case callArguments = 4
         /// The call is complete: index, id, name, and as text all of its arguments, a JSON object.
         case callDone = 5
-        /// What began as a call is none: index, reason, and the text as the model wrote it, which belongs to the answer. What
-        /// was said of a call of this index before is void.
+        /// What began as a call is none: index, reason, and the text as the model wrote it, which belongs to the
+        /// answer. Earlier events of a call with this index are void.
         case callBroken = 6
         /// The reply is over; only from conversations.
         case end = 7
@@ -55,7 +55,7 @@ public struct ReplyFormat: Hashable, Sendable {
     public let name: String
     /// The mark before a thought.
     public let thinkingOpen: String
-    /// The mark behind a thought.
+    /// The mark after a thought.
     public let thinkingClose: String
     /// The variable of the template that switches thinking.
     public let thinkingVariable: String

@@ -28,8 +28,9 @@ public final class Request: AsyncSequence, Sendable {
     public struct Iterator: AsyncIteratorProtocol, Sendable {
         fileprivate let request: Request
 
-        /// The next event, for which it waits; nil after the `end` event. What ended the request is thrown behind its events,
-        /// also what a sampler's own stage threw; the end of the task is no error but the reason ``FinishReason/cancelled``.
+        /// The next event, for which it waits; nil after the `end` event. After its events, the error that ended the
+        /// request is thrown, also one from a sampler's own stage. The end of the task is no error but the reason
+        /// ``FinishReason/cancelled``.
         public mutating func next() async throws -> Event? {
             let request = request
             return try await withTaskCancellationHandler {

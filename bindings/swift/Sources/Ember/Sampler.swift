@@ -32,17 +32,17 @@ public final class Sampler: @unchecked Sendable {
         /// As often as `probability` (0 to 1) says, removes all tokens at least as probable as `threshold` (0 to 1) but the
         /// least likely of them.
         case xtc(probability: Float, threshold: Float)
-        /// Makes tokens less likely that are among the `last` accepted ones: their logit is divided by `repeat` (above 0; 1
-        /// changes nothing) where positive, else multiplied, then `frequency` is taken off for each time they occurred, and
-        /// `presence` once. A generation accepts its tokens by itself; see ``Sampler/accept(_:)``.
+        /// Makes tokens less likely that are among the `last` accepted ones. A positive logit is divided by `repeat`
+        /// (above 0; 1 changes nothing), another one multiplied. Then `frequency` is taken off for each time the token
+        /// occurred, and `presence` once. A generation accepts its tokens by itself; see ``Sampler/accept(_:)``.
         case penalties(last: Int, repeat: Float = 1, frequency: Float = 0, presence: Float = 0)
         /// Has `frequency` and `presence` of the penalties count the tokens that were generated since the last one of a prompt and no
         /// others, as OpenAI's API has them; `repeat` always counts all.
         case penaltiesOfGenerated
-        /// Makes tokens less likely which would carry on a passage that is among the `last` accepted ones already (DRY):
-        /// `multiplier` times `base` to the power of (length of the passage - `allowedLength`) is taken off their logits. No
-        /// passage goes beyond one of the `breakers`; nil: line end, colon, quotation mark, asterisk. The model is the one to
-        /// sample for.
+        /// Makes tokens less likely that would continue a passage which the `last` accepted tokens have already (DRY).
+        /// It takes `multiplier` times `base` to the power of (length of the passage - `allowedLength`) off their
+        /// logits. No passage goes beyond one of the `breakers`; nil: line end, colon, quotation mark, asterisk. The
+        /// model is the one to sample for.
         case dry(
             Model, multiplier: Float = 0.8, base: Float = 1.75, allowedLength: Int = 2, last: Int = 1024,
             breakers: [String]? = nil)
@@ -56,10 +56,10 @@ public final class Sampler: @unchecked Sendable {
         /// Keeps the tokens whose logits are at most so many standard deviations of all below the largest; 0 keeps all.
         case topNSigma(Float)
         /// Makes tokens the likelier, the nearer their probability is to a target, which moves so that accepted tokens have
-        /// the probability `target` on average. It is the last stage as a rule, behind `minP`.
+        /// the probability `target` on average. It is the last stage as a rule, after `minP`.
         case adaptiveP(target: Float, decay: Float = 0.9)
-        /// For filling a gap in a text: behind `topK` and `topP`, it rather ends the text than go on with something unlikely.
-        /// The model is the one to sample for.
+        /// For filling a gap in a text: after `topK` and `topP`, it ends the text rather than go on with something
+        /// unlikely. The model is the one to sample for.
         case infill(Model)
         /// Keeps the tokens that may be next in a text that follows the constraint. Make it the first stage.
         case constraint(Constraint)
@@ -71,13 +71,13 @@ public final class Sampler: @unchecked Sendable {
         case deny([Token])
     }
 
-    /// Looks at the tokens that the stages before have left, at least one, in ascending order, and at their logits, which it
-    /// may change; minus infinity rules a token out. What it throws ends the call, which throws the same.
+    /// Looks at the tokens that the stages before have left, at least one, in ascending order, and at their logits,
+    /// which it may change; minus infinity rules a token out. An error that it throws ends the call, which rethrows it.
     public typealias Candidates =
         @Sendable (UnsafeBufferPointer<Token>, UnsafeMutableBufferPointer<Float>) throws -> Void
 
     /// A sampler of these stages, in their order. Without a stage it draws from the softmax of the logits. A seed gives the
-    /// same choices on every platform for the same logits; nil takes one by chance.
+    /// same choices on every platform for the same logits; nil takes one at random.
     public init(seed: UInt64? = nil, _ stages: [Stage]) throws {
         handle = try make { ember_sampler_new(seed ?? EMBER_SWIFT_SEED_RANDOM, $0, $1) }
         try stages.forEach(add)

@@ -25,7 +25,7 @@ public struct Score: Hashable, Sendable {
 }
 
 extension Context {
-    /// Tells how likely `continuation` is behind `prompt`; both are tokenized as one text. The sequence keeps what it has in
+    /// Tells how likely `continuation` is after `prompt`; both are tokenized as one text. The sequence keeps what it has in
     /// common with the prompt, so that scoring many continuations of one prompt runs the prompt once.
     public func score(
         _ prompt: String, _ continuation: String, sequence: Int = 0, parseSpecial: Bool = false

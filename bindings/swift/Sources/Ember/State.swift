@@ -24,9 +24,9 @@ extension Context {
         try use { context in try check { ember_context_sequence_copy(context, from, to, count, $0) } }
     }
 
-    /// Makes a sequence as much of the beginning of `tokens` as the KV cache has, `most` tokens at most, and returns how many
-    /// those are: what the sequence has of it already, or, with ``ContextOptions/keepPrefixes``, whole pages that were kept of
-    /// other texts, if that is more. Decode the rest, then; leave one token at least, for its logits.
+    /// Makes a sequence as much of the beginning of `tokens` as the KV cache has, `most` tokens at most, and returns
+    /// how many tokens that is. The sequence may have them already. With ``ContextOptions/keepPrefixes``, pages that
+    /// were kept of other texts may have more. Decode the rest, then; leave one token at least, for its logits.
     public func reuse(_ tokens: [Token], most: Int? = nil, sequence: Int = 0) throws -> Int {
         let sequence = try number("the sequence", sequence)
         let most = most ?? max(0, tokens.count - 1)
@@ -36,9 +36,9 @@ extension Context {
         }
     }
 
-    /// Forgets `drop` tokens of a sequence behind its first `keep`, for room where a text has become too long: those behind
-    /// them move forward to their places. What was computed from the forgotten tokens stays in what follows, so this is
-    /// cheaper than running the rest anew and not quite the same. Not for models with learned positions (GPT-2).
+    /// Forgets `drop` tokens of a sequence after its first `keep`, where a text has become too long. The tokens after
+    /// them move forward to their places. The later tokens keep what was computed from the forgotten ones. So this is
+    /// cheaper than running the rest anew, and not quite the same. Not for models with learned positions (GPT-2).
     /// ``GenerateOptions/shift`` has a generation do it.
     public func shift(keep: Int = 0, drop: Int, sequence: Int = 0) throws {
         let sequence = try number("the sequence", sequence)
@@ -88,8 +88,8 @@ extension Context {
         }
     }
 
-    /// As ``saveState(sequence:)``, to `body`, which gets the state part by part. What it throws ends the saving, which throws
-    /// the same.
+    /// As ``saveState(sequence:)``, to `body`, which gets the state part by part. An error that it throws ends the
+    /// saving, which rethrows it.
     public func writeState(sequence: Int? = nil, _ body: (UnsafeRawBufferPointer) throws -> Void) throws {
         let sequence = try orAll(sequence)
         try withoutActuallyEscaping(body) { body in
@@ -109,8 +109,8 @@ extension Context {
         }
     }
 
-    /// As ``loadState(_:sequence:)``, from `body`, which writes the next bytes to a buffer and returns their number, 0 at the
-    /// end. What it throws ends the loading, which throws the same.
+    /// As ``loadState(_:sequence:)``, from `body`, which writes the next bytes to a buffer and returns their number, 0
+    /// at the end. An error that it throws ends the loading, which rethrows it.
     public func readState(sequence: Int? = nil, _ body: (UnsafeMutableRawBufferPointer) throws -> Int) throws {
         let sequence = try orAll(sequence)
         try withoutActuallyEscaping(body) { body in

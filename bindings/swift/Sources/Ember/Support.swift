@@ -42,11 +42,11 @@ func make(_ call: (UnsafeMutablePointer<OpaquePointer?>, ErrorOut) -> Int32) thr
     return handle
 }
 
-/// What a call of the library writes into a buffer: one of `guess` elements, and a larger one if that was too small.
+/// What a call of the library writes into a buffer: one of `capacity` elements, and a larger one if that was too small.
 func fill<T>(
-    _ guess: Int, _ call: (UnsafeMutablePointer<T>?, Int, UnsafeMutablePointer<Int>, ErrorOut) -> Int32
+    _ capacity: Int, _ call: (UnsafeMutablePointer<T>?, Int, UnsafeMutablePointer<Int>, ErrorOut) -> Int32
 ) throws -> [T] {
-    var needed = guess
+    var needed = capacity
     while true {
         do {
             return try [T](unsafeUninitializedCapacity: needed) { buffer, count in

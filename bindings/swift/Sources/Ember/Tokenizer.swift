@@ -88,10 +88,10 @@ public final class Tokenizer: Sendable {
     public func fimPrompt(prefix: String, suffix: String, options: FIMOptions = FIMOptions()) throws -> [Token] {
         try options.withHandle { options in
             try prefix.withChars { prefix, before in
-                try suffix.withChars { suffix, behind in
-                    try fill((before + behind) / 3 + 64) {
+                try suffix.withChars { suffix, after in
+                    try fill((before + after) / 3 + 64) {
                         ember_tokenizer_fim_prompt(
-                            handle, prefix, before, suffix, behind, options, $0, $1, $2, $3)
+                            handle, prefix, before, suffix, after, options, $0, $1, $2, $3)
                     }
                 }
             }
@@ -122,13 +122,13 @@ public struct TokenizerInfo: Hashable, Sendable {
     public let padding: Token?
     /// Whether a text gets a token put before it where that is asked for.
     public let addsBOS: Bool
-    /// Whether a text gets a token put behind it where that is asked for.
+    /// Whether a text gets a token put after it where that is asked for.
     public let addsEOS: Bool
     /// Whether there is a chat template.
     public let hasChatTemplate: Bool
     /// Fill-in-the-middle: before the text in front of a gap.
     public let fimPrefix: Token?
-    /// Before the text behind a gap.
+    /// Before the text after a gap.
     public let fimSuffix: Token?
     /// Before what fills a gap.
     public let fimMiddle: Token?

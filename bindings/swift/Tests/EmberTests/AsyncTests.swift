@@ -60,7 +60,7 @@ private let endless = GenerateOptions(maxTokens: 450, ignoreEndOfGeneration: tru
         #expect(try await context.complete(" and", options: GenerateOptions(maxTokens: 2)).tokens.count == 2)
     }
 
-    /// A call is ended in its midst, from another thread; who waits for the context behind it is not.
+    /// A call is ended in its midst, from another thread; who waits for the context after it is not.
     @Test func cancellingEndsACall() async throws {
         let context = try newAsyncContext(ContextOptions(threads: 1, backend: .scalar))
         let began = AsyncStream.makeStream(of: Void.self)

@@ -36,8 +36,8 @@ import Testing
         let free = try newContext().complete(prompt, options: GenerateOptions(maxTokens: 4, constraint: waits))
         #expect(free.text == ", I was in" && free.usage.progress == .waiting)
         let comma = try bundled.tokenize(",", addSpecial: false)
-        let behind = try Constraint(bundled, .choices([" he said"]), options: ConstraintOptions(triggerTokens: comma))
-        let said = try newContext().complete(prompt, options: GenerateOptions(maxTokens: 9, constraint: behind))
+        let after = try Constraint(bundled, .choices([" he said"]), options: ConstraintOptions(triggerTokens: comma))
+        let said = try newContext().complete(prompt, options: GenerateOptions(maxTokens: 9, constraint: after))
         #expect(said.text == ", he said")
         #expect(try newContext().complete(prompt, options: GenerateOptions(maxTokens: 1)).usage.progress == .none)
     }

@@ -29,9 +29,9 @@ import Testing
         #expect(try plain.usage.finishReason == nil)
         let silent = try #require(try plain.next())
         #expect(silent.logprob == nil)
-        let told = try newContext().generate(prompt, options: GenerateOptions(maxTokens: 1, logprobs: true))
-        let telling = try #require(try told.next())
-        #expect(telling.logprob == events[1].logprob)
+        let withLogprobs = try newContext().generate(prompt, options: GenerateOptions(maxTokens: 1, logprobs: true))
+        let first = try #require(try withLogprobs.next())
+        #expect(first.logprob == events[1].logprob)
     }
 
     @Test func stopsAcrossTokens() throws {

@@ -50,7 +50,7 @@ import Testing
             return try #require(Int(statm.split(separator: " ")[1])) * sysconf(Int32(_SC_PAGESIZE))
         }
 
-        /// What the library allocates for a call is freed with it: rounds of everything take no more memory.
+        /// The library frees with a call what it allocated for it: rounds of everything take no more memory.
         @Test func memoryDoesNotGrow() async throws {
             func round() async throws {
                 let context = try newContext(ContextOptions(size: 64, threads: 2), cancelToken: CancelToken())
@@ -61,8 +61,8 @@ import Testing
                 let generation = try context.generate(prompt, options: options)
                 _ = try generation.next()
                 let small = try DraftContext(bundled, options: ContextOptions(size: 64, threads: 1))
-                let guessing = GenerateOptions(maxTokens: 3, lookup: .init(), draft: .init(small))
-                _ = try context.complete(" and", options: guessing)
+                let drafting = GenerateOptions(maxTokens: 3, lookup: .init(), draft: .init(small))
+                _ = try context.complete(" and", options: drafting)
                 _ = try context.embed(["The sea.", "The moon."])
                 _ = try context.score("The", " sea", sequence: 0)
                 _ = try bundled.applyChatTemplate([.user("x")], options: ChatOptions(template: "{{ messages }}"))

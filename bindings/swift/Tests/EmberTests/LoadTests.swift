@@ -59,9 +59,9 @@ import Testing
     private func useUp(_ context: Context) throws { try context.rewind() }
 
     @Test func progress() async throws {
-        var told: [Float] = []
-        _ = try Model(modelPath) { told.append($0) }
-        #expect(told.first == 0 && told.last == 1 && told == told.sorted())
+        var reported: [Float] = []
+        _ = try Model(modelPath) { reported.append($0) }
+        #expect(reported.first == 0 && reported.last == 1 && reported == reported.sorted())
         struct Enough: Error {}
         #expect(throws: Enough.self) { try Model(modelPath) { _ in throw Enough() } }
         await #expect(throws: Enough.self) { try await Model.load(modelPath) { _ in throw Enough() } }

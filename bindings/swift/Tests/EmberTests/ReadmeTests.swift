@@ -219,11 +219,11 @@ import Testing
         }
     }
 
-    @Test func guesses() throws {
+    @Test func drafts() throws {
         let (context, smallModel) = (try Context(model), model)
 
-        let guesser = try DraftContext(smallModel)  // of the same vocabulary
-        let options = GenerateOptions(maxTokens: 64, lookup: .init(count: 8), draft: .init(guesser, count: 4))
+        let draft = try DraftContext(smallModel)  // of the same vocabulary
+        let options = GenerateOptions(maxTokens: 64, lookup: .init(count: 8), draft: .init(draft, count: 4))
         let list = try context.complete("One, two, three, four, one, two, three,", options: options)
         print(list.text, "\(list.usage.acceptedTokens) of \(list.usage.draftedTokens) came true")
     }

@@ -188,7 +188,7 @@ class Errors(unittest.TestCase):
         with self.assertRaises(openai.RateLimitError) as caught:
             small.chat.completions.create(**short)
         self.assertEqual(caught.exception.response.headers["retry-after"], "1")
-        # The client tries again by itself, as it is told to, until there is room.
+        # The client tries again by itself, as the answer says, until the queue has a free place.
         running.close()
         patient = openai.OpenAI(base_url=SMALL_URL + "/v1", api_key="any", max_retries=50)
         self.assertTrue(patient.chat.completions.create(**short).choices)

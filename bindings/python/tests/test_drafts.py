@@ -1,4 +1,4 @@
-"""Sequences that are shifted where they are full, and tokens that are guessed: the text is the same."""
+"""Sequences that are shifted where they are full, and draft tokens: the text is the same."""
 
 import gc
 import threading
@@ -34,8 +34,8 @@ def test_a_shift_goes_on_where_the_sequence_is_full(rotary, shift):
         assert got.usage.n_shifted == shift["n_shifted"] > shift["n_ctx"]
         assert context.n_past() == len(shift["prompt_tokens"]) + shift["max_tokens"] - shift["n_shifted"]
         context.rewind()
-        guessed = context.complete(shift["prompt_tokens"], max_tokens=shift["max_tokens"], shift=numbers, lookup=8)
-        assert guessed.tokens == shift["tokens"]
+        drafted = context.complete(shift["prompt_tokens"], max_tokens=shift["max_tokens"], shift=numbers, lookup=8)
+        assert drafted.tokens == shift["tokens"]
 
         # The same by hand.
         greedy, tokens, new = ember.Sampler().greedy(), [], shift["prompt_tokens"]
@@ -78,30 +78,30 @@ def test_refused_shifts(model, context, rotary, shift):
                 call()
 
 
-def test_guesses_change_nothing(model, context):
+def test_drafts_change_nothing(model, context):
     with ember.Context(model, n_seq=2) as draft, ember.Engine(model, n_ctx=256) as engine:
         for drawn in ({}, {"seed": 3, "top_k": 5, "temperature": 0.7}):
             options = {"max_tokens": 40, "ignore_eog": True, **drawn}
 
-            def complete(**guesses):
+            def complete(**drafts):
                 context.rewind()
-                return context.complete(PROMPT, **options, **guesses)
+                return context.complete(PROMPT, **options, **drafts)
 
             want = complete()
             assert want.usage[-3:] == (0, 0, 0)
-            for guesses in (
+            for drafts in (
                 {"lookup": 8},
                 {"lookup": 8, "lookup_ngram": 2},
                 {"draft": draft},
                 {"draft": draft, "n_draft": 4, "draft_sequence": 1},
                 {"lookup": 8, "draft": draft},
             ):
-                got = complete(**guesses)
+                got = complete(**drafts)
                 assert plain(got) == plain(want)
                 assert 0 < got.usage.n_accepted <= got.usage.n_drafted
             assert draft.n_past(0) > 0 and draft.n_past(1) > 0
-            for guesses in ({"lookup": 0}, {"draft": draft, "n_draft": 0}, {"lookup": None, "draft": None}):
-                none = complete(**guesses)
+            for drafts in ({"lookup": 0}, {"draft": draft, "n_draft": 0}, {"lookup": None, "draft": None}):
+                none = complete(**drafts)
                 assert plain(none) == plain(want) and none.usage.n_drafted == 0
             together = engine.complete(PROMPT, **options, lookup=8, draft=draft)
             assert plain(together) == plain(want) and together.usage.n_drafted == 0
@@ -142,7 +142,7 @@ def test_a_draft_is_lent_and_kept(model, context):
 
 def test_a_draft_at_work_is_busy(model, slow, context):
     generation = context.generate(PROMPT, max_tokens=40, ignore_eog=True, draft=slow)
-    assert next(generation).text  # the prompt's logits give the first token without a guess
+    assert next(generation).text  # the prompt's logits give the first token without a draft
     long = model.tokenize(" ".join(["the sea was calm and the moon was bright"] * 40))
     thread = threading.Thread(target=lambda: slow.decode(long))
     thread.start()
@@ -163,9 +163,9 @@ def test_a_draft_at_work_is_busy(model, slow, context):
     assert context.complete(PROMPT, max_tokens=40, ignore_eog=True).text.endswith(rest)
 
 
-def test_refused_guesses(model, context, rotary, root):
+def test_refused_drafts(model, context, rotary, root):
     with ember.Context(model) as draft, ember.Context(rotary) as other:
-        for guesses, culprit in (
+        for drafts, culprit in (
             ({"lookup": 33}, "^lookup must"),
             ({"lookup": -1}, "-1"),
             ({"lookup": 8, "lookup_ngram": 0}, "ngram"),
@@ -179,7 +179,7 @@ def test_refused_guesses(model, context, rotary, root):
             ({"draft": other}, "vocabulary"),
         ):
             with pytest.raises(ember.InvalidArgumentError, match=culprit):
-                context.generate(PROMPT, **guesses)
+                context.generate(PROMPT, **drafts)
     with ember.Context(ember.Model(root / "tests/fixtures/models/bert.gguf")) as encoder:
         with pytest.raises(ember.UnsupportedError, match="encoder"):
             context.generate(PROMPT, draft=encoder)

@@ -1,6 +1,6 @@
-// Tokens that are guessed, by lookup and by a draft model: the same text; lifetimes, and what is refused. Shifts that are refused.
+// Draft tokens, by lookup and by a draft model: the same text; lifetimes, and what is refused. Shifts that are refused.
 //
-//   test_guesses MODEL FIXTURES
+//   test_drafts MODEL FIXTURES
 #include <memory>
 #include <optional>
 
@@ -33,7 +33,7 @@ static std::string drawn(Context &context, const GenerateOptions &options, bool 
     return text;
 }
 
-static void guesses_change_nothing(const Model &model) {
+static void drafts_change_nothing(const Model &model) {
     Context context(model, small()), draft(model, small().n_seq(2));
     ember::Usage usage{};
     for (bool greedy : {true, false}) {
@@ -114,8 +114,8 @@ static void nonsense_is_refused(const Model &model, const std::string &fixtures)
 int main(int argc, char **argv) {
     CHECK(argc == 3);
     auto model = Model::load(argv[1]);
-    guesses_change_nothing(model);
+    drafts_change_nothing(model);
     the_draft_lives_as_long_as_it_is_used(model);
     nonsense_is_refused(model, argv[2]);
-    std::printf("guesses and shifts: all checks passed\n");
+    std::printf("drafts and shifts: all checks passed\n");
 }

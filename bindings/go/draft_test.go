@@ -11,8 +11,8 @@ const repeating = "one two three, one two three, one two three, one two"
 
 func described(c Completion) string { return fmt.Sprint(c.Text, c.Tokens, c.Usage.Finish) }
 
-// guessing gives a whole generation in an empty sequence.
-func guessing(t *testing.T, c *Context, options ...GenerateOption) Completion {
+// generated gives a whole generation in an empty sequence.
+func generated(t *testing.T, c *Context, options ...GenerateOption) Completion {
 	t.Helper()
 	must(t, c.Rewind(0, 0))
 	whole, err := c.Complete(context.Background(), repeating, append([]GenerateOption{WithMaxTokens(40), WithIgnoreEOG(true)}, options...)...)
@@ -20,19 +20,19 @@ func guessing(t *testing.T, c *Context, options ...GenerateOption) Completion {
 	return whole
 }
 
-// Guesses come from the text, from a second context, and from both; the text is the same, greedy and drawn.
-func TestGuessesChangeNothing(t *testing.T) {
+// Drafts come from the text, from a second context, and from both; the text is the same, greedy and drawn.
+func TestDraftsChangeNothing(t *testing.T) {
 	c, draft := newContext(t, WithSize(256)), newContext(t, WithSize(256), WithSequences(2))
 	drawn := func() GenerateOption { return WithSampler(newSampler(t, 3, TopK(5), Temperature(0.7))) }
 	for name, sampled := range map[string]func() GenerateOption{"greedy": func() GenerateOption { return WithSampler(nil) }, "drawn": drawn} {
-		plain := guessing(t, c, sampled())
-		equal(t, "guesses without any", plain.Usage.DraftedTokens+plain.Usage.AcceptedTokens+plain.Usage.ShiftedTokens, 0)
+		plain := generated(t, c, sampled())
+		equal(t, "draft tokens without any", plain.Usage.DraftedTokens+plain.Usage.AcceptedTokens+plain.Usage.ShiftedTokens, 0)
 		for who, options := range map[string][]GenerateOption{
 			"lookup": {WithLookup(8, 3)},
 			"draft":  {WithDraft(draft, 1, 4)},
 			"both":   {WithLookup(8, 3), WithDraft(draft, 1, 4)},
 		} {
-			whole := guessing(t, c, append(options, sampled())...)
+			whole := generated(t, c, append(options, sampled())...)
 			equal(t, name+" by "+who, described(whole), described(plain))
 			usage := whole.Usage
 			if usage.DraftedTokens == 0 || usage.AcceptedTokens == 0 || usage.AcceptedTokens > usage.DraftedTokens {
@@ -40,25 +40,25 @@ func TestGuessesChangeNothing(t *testing.T) {
 			}
 		}
 		equal(t, "the other sequence", past(t, draft, 0), 0)
-		none := guessing(t, c, WithDraft(draft, 1, 4), WithDraft(nil, 0, 0), WithLookup(8, 3), WithLookup(0, 0), sampled())
-		equal(t, "guesses that were taken back", none.Usage.DraftedTokens, 0)
+		none := generated(t, c, WithDraft(draft, 1, 4), WithDraft(nil, 0, 0), WithLookup(8, 3), WithLookup(0, 0), sampled())
+		equal(t, "draft tokens that were switched off", none.Usage.DraftedTokens, 0)
 		equal(t, "text", none.Text, plain.Text)
 	}
 }
 
-func TestEnginesDoWithoutGuesses(t *testing.T) {
-	plain := guessing(t, newContext(t, WithSize(256)))
+func TestEnginesDoWithoutDrafts(t *testing.T) {
+	plain := generated(t, newContext(t, WithSize(256)))
 	whole, err := newEngine(t).Complete(context.Background(), repeating, WithMaxTokens(40), WithIgnoreEOG(true), WithLookup(8, 3), WithDraft(newContext(t), 0, 4))
 	must(t, err)
 	equal(t, "text", described(whole), described(plain))
-	equal(t, "guesses", whole.Usage.DraftedTokens, 0)
+	equal(t, "draft tokens", whole.Usage.DraftedTokens, 0)
 }
 
 // A draft context that is busy is an error which can be tried again; one that is closed, or forgotten, goes on.
 func TestLifeOfADraft(t *testing.T) {
 	ctx := context.Background()
 	c := newContext(t, WithSize(256))
-	want := described(guessing(t, c))
+	want := described(generated(t, c))
 	must(t, c.Rewind(0, 0))
 	before := live.Load()
 	draft, err := bundled(t).NewContext(WithThreads(1), WithSize(256))
@@ -97,12 +97,12 @@ func TestLifeOfADraft(t *testing.T) {
 	})
 	must(t, err)
 	equal(t, "text", described(whole), want)
-	equal(t, "guesses came true", whole.Usage.AcceptedTokens > 0, true)
+	equal(t, "draft tokens accepted", whole.Usage.AcceptedTokens > 0, true)
 	must(t, g.Close())
 	equal(t, "handles", live.Load(), before)
 }
 
-func TestRefusedGuesses(t *testing.T) {
+func TestRefusedDrafts(t *testing.T) {
 	ctx := context.Background()
 	c := newContext(t, WithSize(64))
 	g := readGolden(t).Shift

@@ -2,7 +2,7 @@ import Ember
 import Foundation
 import Testing
 
-/// A text that repeats itself, which pays for guesses.
+/// A text that repeats itself, for which drafts pay.
 private let counting = "one two three, one two three, one two three, one two"
 private let how = GenerateOptions(maxTokens: 40, ignoreEndOfGeneration: true)
 
@@ -10,7 +10,7 @@ private func newDraft(sequences: Int = 1) throws -> DraftContext {
     try DraftContext(bundled, options: ContextOptions(size: 256, sequences: sequences, threads: 1))
 }
 
-private func guessing(
+private func drafting(
     _ lookup: GenerateOptions.Lookup? = nil, _ draft: GenerateOptions.Draft? = nil
 ) -> GenerateOptions {
     var options = how
@@ -18,15 +18,15 @@ private func guessing(
     return options
 }
 
-@Suite struct GuessTests {
+@Suite struct DraftTests {
     @Test func lookupGivesTheSame() throws {
         let plain = try newContext().complete(counting, options: how)
         #expect(plain.usage.draftedTokens == 0 && plain.usage.acceptedTokens == 0 && plain.usage.shiftedTokens == 0)
-        let guessed = try newContext().complete(counting, options: guessing(.init()))
-        #expect(guessed.text == plain.text && guessed.tokens == plain.tokens && guessed.tokens.count == 40)
-        #expect(guessed.usage.draftedTokens > 0)
-        #expect((0...guessed.usage.draftedTokens).contains(guessed.usage.acceptedTokens))
-        let none = try newContext().complete(counting, options: guessing(.init(count: 0)))
+        let drafted = try newContext().complete(counting, options: drafting(.init()))
+        #expect(drafted.text == plain.text && drafted.tokens == plain.tokens && drafted.tokens.count == 40)
+        #expect(drafted.usage.draftedTokens > 0)
+        #expect((0...drafted.usage.draftedTokens).contains(drafted.usage.acceptedTokens))
+        let none = try newContext().complete(counting, options: drafting(.init(count: 0)))
         #expect(none.text == plain.text && none.usage.draftedTokens == 0)
 
         // Tokens that are drawn too, and the sequence holds at each event what it would hold without.
@@ -40,7 +40,7 @@ private func guessing(
             }
             return (tokens, past)
         }
-        #expect(try draw(guessing(.init(count: 8, ngram: 2))) == draw(how))
+        #expect(try draw(drafting(.init(count: 8, ngram: 2))) == draw(how))
     }
 
     @Test func draftGivesTheSame() throws {
@@ -50,13 +50,13 @@ private func guessing(
         #expect(draft.info.sequences == 2 && draft.model === bundled)
         for sequence in [1, 0, 1] {
             try context.rewind()
-            let guessed = try context.complete(counting, options: guessing(nil, .init(draft, sequence: sequence)))
-            #expect(guessed.text == plain.text && guessed.tokens == plain.tokens)
-            let usage = guessed.usage
+            let drafted = try context.complete(counting, options: drafting(nil, .init(draft, sequence: sequence)))
+            #expect(drafted.text == plain.text && drafted.tokens == plain.tokens)
+            let usage = drafted.usage
             #expect(usage.acceptedTokens > 0 && usage.acceptedTokens <= usage.draftedTokens)
         }
         try context.rewind()
-        let both = try context.complete(counting, options: guessing(.init(), .init(draft, count: 3)))
+        let both = try context.complete(counting, options: drafting(.init(), .init(draft, count: 3)))
         #expect(both.text == plain.text && both.usage.draftedTokens > 0)
     }
 
@@ -66,7 +66,7 @@ private func guessing(
         let alone = try texts.map { try newContext().complete($0, options: how).text }
         let draft = try newDraft(sequences: 2)
         let generations = try texts.indices.map {
-            try newContext().generate(texts[$0], options: guessing(nil, .init(draft, sequence: $0)))
+            try newContext().generate(texts[$0], options: drafting(nil, .init(draft, sequence: $0)))
         }
         var together = ["", ""]
         for _ in 0...how.maxTokens {
@@ -79,7 +79,7 @@ private func guessing(
     /// Options are values, so a draft goes to whichever task generates.
     @Test func tasksDraft() async throws {
         let plain = try newContext().complete(counting, options: how)
-        let options = guessing(nil, .init(try newDraft()))
+        let options = drafting(nil, .init(try newDraft()))
         #expect(options == options && options != how && Set([options, options, how]).count == 2)
         let context = try AsyncContext(bundled, options: ContextOptions(threads: 1))
         var text = ""
@@ -105,7 +105,7 @@ private func guessing(
                 let model = try Model(modelPath, options: ModelOptions(pack: .always), allocator: allocator)
                 let strong = try DraftContext(model, options: ContextOptions(size: 256, threads: 1))
                 draft = strong
-                generation = try newContext().generate(counting, options: guessing(nil, .init(strong)))
+                generation = try newContext().generate(counting, options: drafting(nil, .init(strong)))
             }
             #expect(draft != nil && allocator.blocks.count > 0)
             var text = ""
@@ -124,7 +124,7 @@ private func guessing(
         let plain = try newContext().complete(counting, options: how)
         let engine = try Engine(
             bundled, options: EngineOptions(parallel: 2, context: ContextOptions(size: 256, threads: 1)))
-        let options = guessing(.init(), .init(try newDraft()))
+        let options = drafting(.init(), .init(try newDraft()))
         let answer = try await engine.complete(counting, options: options)
         #expect(answer.text == plain.text && answer.usage.draftedTokens == 0)
         expectRefusal(.unsupported, "shift") {
@@ -138,15 +138,15 @@ private func guessing(
         let encoder = try DraftContext(Model(fixture("bert")), options: ContextOptions(threads: 1))
         let stranger = try DraftContext(Model(fixture("gemma3")), options: ContextOptions(threads: 1))
         let options: [(EmberError.Status, String, GenerateOptions)] = [
-            (.invalidArgument, "33", guessing(.init(count: 33))), (.invalidArgument, "-1", guessing(.init(count: -1))),
-            (.invalidArgument, "17", guessing(.init(ngram: 17))), (.invalidArgument, "0", guessing(.init(ngram: 0))),
-            (.invalidArgument, "-2", guessing(.init(ngram: -2))),
-            (.invalidArgument, "33", guessing(nil, .init(draft, count: 33))),
-            (.invalidArgument, "-3", guessing(nil, .init(draft, count: -3))),
-            (.invalidArgument, "sequence 1", guessing(nil, .init(draft, sequence: 1))),
-            (.invalidArgument, "-4", guessing(nil, .init(draft, sequence: -4))),
-            (.invalidArgument, "vocabulary", guessing(nil, .init(stranger))),
-            (.unsupported, "", guessing(nil, .init(encoder))),
+            (.invalidArgument, "33", drafting(.init(count: 33))), (.invalidArgument, "-1", drafting(.init(count: -1))),
+            (.invalidArgument, "17", drafting(.init(ngram: 17))), (.invalidArgument, "0", drafting(.init(ngram: 0))),
+            (.invalidArgument, "-2", drafting(.init(ngram: -2))),
+            (.invalidArgument, "33", drafting(nil, .init(draft, count: 33))),
+            (.invalidArgument, "-3", drafting(nil, .init(draft, count: -3))),
+            (.invalidArgument, "sequence 1", drafting(nil, .init(draft, sequence: 1))),
+            (.invalidArgument, "-4", drafting(nil, .init(draft, sequence: -4))),
+            (.invalidArgument, "vocabulary", drafting(nil, .init(stranger))),
+            (.unsupported, "", drafting(nil, .init(encoder))),
         ]
         for (status, culprit, options) in options {
             expectRefusal(status, culprit) { try context.generate(counting, options: options) }
@@ -171,7 +171,7 @@ private func guessing(
         #expect(shifted.finishReason == .maxTokens && shifted.tokens.count == 100)
         #expect(shifted.usage.shiftedTokens == 80)
 
-        // The same by hand: forget where there is no room, run the last token, take the likeliest.
+        // The same by hand: forget where the sequence is full, run the last token, take the likeliest.
         let hand = try newRotary()
         try hand.decode(opening)
         let greedy = try Sampler(.greedy)
@@ -197,7 +197,7 @@ private func guessing(
         let next = try Sampler(.greedy).sample(context.logits(at: 19))
         try context.shift(keep: 4, drop: 6, sequence: 1)
         #expect(try context.past(sequence: 1) == 14 && context.past() == 0)
-        // The logits behind the last token stay, so a generation goes on from them.
+        // The logits after the last token stay, so a generation goes on from them.
         #expect(try context.complete(tokens: [], options: one).tokens == [next])
         try context.shift(drop: context.past(sequence: 1), sequence: 1)
         #expect(try context.past(sequence: 1) == 0)

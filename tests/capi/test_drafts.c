@@ -1,4 +1,4 @@
-/* Generation with guessed tokens, by lookup and by a draft model: the same tokens; lifetimes, and what is refused. */
+/* Generation with draft tokens, by lookup and by a draft model: the same tokens; lifetimes, and what is refused. */
 #include "check.h"
 
 static ember_model *model;
@@ -15,7 +15,7 @@ static ember_generate_options *new_options(void)
     return o;
 }
 
-/* Generates in an empty context; the sequence holds what was told but the last at each event. */
+/* Generates in an empty context; the sequence holds at each event what was reported, but for the last token. */
 static ember_generate_result generate(ember_context *context, const ember_generate_options *o, uint32_t *tokens)
 {
     ember_generator *generator = NULL;
@@ -42,25 +42,25 @@ static ember_generate_result generate(ember_context *context, const ember_genera
 
 static void tokens_are_the_same(void)
 {
-    uint32_t plain[N], guessed[N];
+    uint32_t plain[N], drafted[N];
     ember_context *context = new_context(model, 256, 1), *draft = new_context(model, 256, 2);
     ember_generate_options *o = new_options();
     ember_generate_result usage = generate(context, o, plain);
     CHECK(usage.n_generated == N && usage.n_drafted == 0 && usage.n_accepted == 0 && usage.n_shifted == 0);
     OK(ember_generate_options_set_lookup(o, 8, 3, E));
-    usage = generate(context, o, guessed);
-    CHECK(memcmp(plain, guessed, sizeof plain) == 0);
+    usage = generate(context, o, drafted);
+    CHECK(memcmp(plain, drafted, sizeof plain) == 0);
     CHECK(usage.n_drafted > 0 && usage.n_accepted <= usage.n_drafted);
     OK(ember_generate_options_set_lookup(o, 0, 0, E));
     OK(ember_generate_options_set_draft(o, draft, 1, 4, E));
-    usage = generate(context, o, guessed);
-    CHECK(memcmp(plain, guessed, sizeof plain) == 0 && usage.n_accepted > 0);
+    usage = generate(context, o, drafted);
+    CHECK(memcmp(plain, drafted, sizeof plain) == 0 && usage.n_accepted > 0);
     ember_context_free(draft); /* the options keep it */
-    usage = generate(context, o, guessed);
-    CHECK(memcmp(plain, guessed, sizeof plain) == 0 && usage.n_accepted > 0);
+    usage = generate(context, o, drafted);
+    CHECK(memcmp(plain, drafted, sizeof plain) == 0 && usage.n_accepted > 0);
     OK(ember_generate_options_set_draft(o, NULL, 0, 0, E));
-    usage = generate(context, o, guessed);
-    CHECK(memcmp(plain, guessed, sizeof plain) == 0 && usage.n_drafted == 0);
+    usage = generate(context, o, drafted);
+    CHECK(memcmp(plain, drafted, sizeof plain) == 0 && usage.n_drafted == 0);
     ember_generate_options_free(o);
     ember_context_free(context);
 }
@@ -139,5 +139,5 @@ int main(int argc, char **argv)
     a_full_sequence_goes_on();
     nonsense_is_refused();
     ember_model_release(model);
-    return finish("guesses");
+    return finish("drafts");
 }
