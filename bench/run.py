@@ -56,6 +56,11 @@ MODELS = {
 # Made by bench/shapes.py, which needs PyTorch and llama.cpp's converter; measured when they are named.
 SHAPES = ("lfm2-1.2b", "qwen3.5-0.8b", "gemma4-e2b", "gpt-oss-20b", "granite4-h-tiny", "glm-4.7-flash")
 DEFAULT = list(MODELS)
+# In the shapes of Qwen3 4B and Llama 3.1 8B, 2.3 and 4.6 GB; measured when they are named.
+MODELS |= {
+    "4b-q4_k_m": ("synthetic", "Q4_K_M", "n_embd=2560", "n_layer=36", "n_head_kv=8", "n_ff=9728", "n_vocab=151936"),
+    "8b-q4_k_m": ("synthetic", "Q4_K_M", "n_embd=4096", "n_layer=32", "n_head_kv=8", "n_ff=14336", "n_vocab=128256"),
+}
 MODELS |= {f"{name}-{form.lower()}": ("shape", name, form) for name in SHAPES for form in ("Q4_0", "Q4_K_M")}
 
 # Seconds to wait after llama.cpp's turn: the threads of its OpenMP library spin for 0.2 s before they sleep.
