@@ -56,17 +56,18 @@ RUSTFLAGS+=" --remap-path-prefix=$(rustc --print sysroot)=/rust"
 export RUSTFLAGS
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/release-builds CARGO_PROFILE_RELEASE_DEBUG=0
 out=${3:-build/release}/$target
-case $target in
-*-apple-*) set -- zigbuild ;;
 # The shared library is linked below, from the static one: for this glibc, and without the C functions of other libraries, which
-# rustc would export from a DLL.
-*) set -- rustc --crate-type staticlib ;;
+# rustc would export from a DLL. A crate that Ember is built from is linked on the way, so the linker is that of the target.
+case $target in
+*-apple-*) set -- "$cargo" zigbuild ;;
+"$(uname -m)"-* | x86_64-windows-gnu) set -- "$cargo" rustc --crate-type staticlib ;;
+*) set -- cargo-zigbuild rustc --crate-type staticlib ;;
 esac
 compiled=
 if [ -z "$built" ]; then
     compiled=yes
     # shellcheck disable=SC2086 # several options in one
-    "$cargo" "$@" --release --lib --target "$triple" --features capi "${build_std[@]}" ${FEATURES:-}
+    "$@" --release --lib --target "$triple" --features capi "${build_std[@]}" ${FEATURES:-}
     built=$CARGO_TARGET_DIR/$triple/release
 fi
 rm -rf "$out"
