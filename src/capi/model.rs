@@ -362,6 +362,9 @@ pub unsafe extern "C" fn ember_model_load_borrowed(
 /// - "supported": whether this build would load the file. If so, "dimensions" has n_vocab to n_ff, n_expert,
 ///   n_expert_used and causal of ember_model_info. If not, "reason" is a sentence.
 ///
+/// Of a Hugging Face folder of a kind that Ember does not know the object has "path", "architecture" (the model type), "tokenizer",
+/// "chat_template", "supported" and "reason".
+///
 /// Of an array of more than 16 elements, and of a string of more than 65,536 bytes, "metadata" has "type" and
 /// "length"; such an "architecture", "name" or "tokenizer" is null. "supported" does not look at the numbers in
 /// tensors, the texts of the vocabulary's tokens and merges, and a folder's tokenizer.json.

@@ -74,6 +74,14 @@ pub fn known() -> impl Iterator<Item = &'static str> {
     families::all().map(|family| family.model_type)
 }
 
+/// `model_type` of the `config.json` in the folder at `path`, known or not.
+pub fn model_type(path: &Path) -> Option<String> {
+    let config =
+        ConfigFile::read(&Folder { path, use_mmap: false, reading: &Reading::default() }, "config.json")
+            .ok()?;
+    config.config().str(&["model_type"]).ok()?.map(str::to_owned)
+}
+
 /// Whether the folder at `path` has a `tokenizer.json`, and whether it has a chat template: as far as that can be seen, since what
 /// is wrong with either is told by [`beside`] and [`open`].
 pub fn look_beside(path: &Path) -> (bool, bool) {

@@ -39,7 +39,11 @@ mod with_json {
     ///
     /// Errors: those of reading the header.
     pub fn inspect(path: &Path) -> Result<String> {
-        let gguf = load::header(path)?;
+        let gguf = match load::header(path) {
+            #[cfg(feature = "hf")]
+            Err(error @ Error::Unsupported(_)) if path.is_dir() => return refused_folder(path, &error),
+            header => header?,
+        };
         let n_bytes = gguf.metadata().iter().fold(0, |n: usize, (key, value)| {
             n.saturating_add(MEMORY_PER_BYTE * key.len()).saturating_add(memory_of(value))
         });
@@ -60,8 +64,26 @@ mod with_json {
                 object.insert("reason".into(), error.to_string().into());
             }
         }
-        serde_json::to_string(&object)
+        written(&object)
+    }
+
+    fn written(object: &Map<String, Json>) -> Result<String> {
+        serde_json::to_string(object)
             .map_err(|e| Error::Internal(format!("JSON that cannot be written: {e}")))
+    }
+
+    /// A folder that Ember cannot bring into the form of a GGUF file, whose keys and tensors would be described: its kind, and why.
+    #[cfg(feature = "hf")]
+    fn refused_folder(path: &Path, error: &Error) -> Result<String> {
+        let mut object = Map::new();
+        object.insert("path".into(), path.display().to_string().into());
+        object.insert("architecture".into(), crate::hf::model_type(path).into());
+        object.insert("tokenizer".into(), Json::Null);
+        object.insert("chat_template".into(), false.into());
+        look_beside(path, &mut object);
+        object.insert("supported".into(), false.into());
+        object.insert("reason".into(), error.message().into());
+        written(&object)
     }
 
     /// Bytes of memory that describing may take for each byte of a text: its copy, up to six bytes of JSON, and as much again

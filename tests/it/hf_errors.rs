@@ -322,6 +322,29 @@ fn keys_of_the_host() {
     assert_eq!(sentence.as_deref(), Some("the key \"llama.context_length\" is 0, expected 1 to 16777216"));
 }
 
+/// A folder of a kind that Ember does not know is described as a file of such a kind is, with the reason.
+#[test]
+fn folders_of_unknown_kinds_are_described() {
+    use ember::model::inspect;
+
+    for (key, value, architecture) in [
+        ("model_type", Json::from("toy"), "toy"),
+        ("quantization_config", serde_json::json!({"quant_method": "awq"}), "llama"),
+    ] {
+        let folder = Folder::of("llama-yarn").set(key, value);
+        let path = folder.folder.0.clone();
+        folder.folder.write("config.json", Json::from(folder.config.clone()).to_string());
+        std::fs::copy(fixture("hf/llama-yarn/model.safetensors"), path.join("model.safetensors")).unwrap();
+        let refusal = LoadedModel::open(&path, &LoadOptions::default()).err().unwrap();
+        let json: Json = serde_json::from_str(&inspect(&path).unwrap()).unwrap();
+        let expected = serde_json::json!({
+            "path": path.display().to_string(), "architecture": architecture, "tokenizer": null, "chat_template": false,
+            "supported": false, "reason": refusal.message(),
+        });
+        assert_eq!(json, expected);
+    }
+}
+
 /// A file that does not load is neither called supported nor measured.
 #[test]
 fn small_files_beside_the_tokenizer_are_looked_at_without_loading() {
