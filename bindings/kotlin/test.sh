@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tests the package for Kotlin, over Java's package, and the one for Android, over JNI, with the Java of this machine. Both have the same
-# classes, so the same tests run with each. The program of the README gives the same text.
+# classes, so the same tests run with each. So do the program of the README and the chat of all packages.
 #
 #   bindings/kotlin/test.sh LIBDIR
 #
@@ -26,7 +26,7 @@ bindings/kotlin/compile.sh "$out/android" 1.8 "" -Xexplicit-api=strict -module-n
 # The README's program is a file of its own.
 awk '/^```$/ { on = 0 } on; /^```kotlin$/ { on = ++n == 1 }' bindings/kotlin/README.md >"$out/Hello.kt"
 [ "$(grep -c . "$out/Hello.kt")" -lt 20 ]
-bindings/kotlin/compile.sh "$out/tests" 22 "$out/jvm:$out/java" bindings/kotlin/test/*.kt "$out/Hello.kt"
+bindings/kotlin/compile.sh "$out/tests" 22 "$out/jvm:$out/java" bindings/kotlin/test/*.kt tests/packages/kotlin/Chat.kt "$out/Hello.kt"
 home=${java%/bin/java}
 "${CC:-cc}" -std=c11 -Wall -Wextra -Werror -pedantic -O2 -fPIC -fvisibility=hidden -shared -Iinclude "-I$home/include" "-I$home/include/linux" \
     bindings/android/jni.c -o "$out/libember_jni.so" "-L$lib" -lember "-Wl,-rpath,$lib"
@@ -44,12 +44,15 @@ tests() {
     run "$@" -- TestsKt examples/models/ember-tales.gguf tests/fixtures/models/llama-tied-f32.gguf tests/fixtures/dense-folder \
         "$chat_model" "$out/tools.gguf" "$(golden prompt)" "$(golden max_tokens)" "$(golden text)"
 }
-hello() {
+# The README's program, and the chat of all packages.
+programs() {
     [ -f "$chat_model" ] || return 0
-    [ "$(run "$@" -- HelloKt "$chat_model")" = "$(printf 'The capital of France is Paris.\n')" ] || { echo "the README's program says something else" >&2; exit 1; }
+    run "$@" -- HelloKt "$chat_model" >"$out/said"
+    grep -q '^L.Étoile,' "$out/said" || { cat "$out/said"; echo "the README's program says something else" >&2; exit 1; } # as llama.cpp begins
+    run "$@" -- ChatKt "$chat_model" <tests/packages/messages.txt | diff tests/packages/chat.golden -
 }
 tests "$out/jvm:$out/java" "-Dember.library=$lib/libember.so"
-hello "$out/jvm:$out/java" "-Dember.library=$lib/libember.so"
+programs "$out/jvm:$out/java" "-Dember.library=$lib/libember.so"
 echo "the package for Kotlin is fine"
 # Java checks what jni.c does with JNI, and warns.
 tests "$out/android" "-Dember.jni=$out/libember_jni.so" -Xcheck:jni | tee "$out/log"
@@ -57,5 +60,5 @@ if grep -E 'WARNING|FATAL' "$out/log"; then
     echo "jni.c uses JNI as nobody should" >&2
     exit 1
 fi
-hello "$out/android" "-Dember.jni=$out/libember_jni.so"
+programs "$out/android" "-Dember.jni=$out/libember_jni.so"
 echo "the package for Android is fine, on this machine"
