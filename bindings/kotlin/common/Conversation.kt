@@ -9,7 +9,8 @@ import kotlinx.coroutines.flow.Flow
 public class Conversation internal constructor(internal val native: NativeConversation, private val gate: Gate) : AutoCloseable {
     /**
      * Adds a user's message when it is collected, and gives the reply; an empty one has the messages answered that were added. A collector that
-     * is cancelled, or takes no more, gives the reply up: it becomes no message.
+     * takes no more gives the reply up: it becomes no message. One that is cancelled while the model computes may leave a message with what there
+     * was.
      */
     public fun send(message: String): Flow<ReplyEvent> = gate.events { native.send(message) }
 
