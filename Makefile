@@ -55,7 +55,7 @@ STATIC_LIBS := -lpthread -ldl -lm
 PROGRAMS := generate chat logits tokenize embed bench hello
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
 
-.PHONY: help lib install install-cli install-strip dist cli test-cli examples run models test built test-programs tools test-rust test-capi docs abi-golden test-packages test-cinstall test-minimal test-i686 test-wasm test-android test-ios test-go test-server test-pages test-cpp test-python test-ray test-swift test-dotnet test-fields wheel test-isa test-x86-64 test-aarch64 android ios release packages test-chats test-windows sizes loom tsan miri check bench bench-cancel bench-drafts bench-engine bench-perplexity bench-sampling bench-masks bench-kernels soak release-check fuzz faults cancel-soon rounds alloc-failure clean
+.PHONY: help lib install install-cli install-strip dist cli test-cli examples run models test built test-programs tools test-rust test-capi docs abi-golden test-packages test-cinstall test-minimal test-i686 test-wasm test-android test-ios test-go test-server test-pages test-kotlin test-cpp test-python test-ray test-swift test-dotnet test-fields wheel test-isa test-x86-64 test-aarch64 android ios release packages test-chats test-windows sizes loom tsan miri check bench bench-cancel bench-drafts bench-engine bench-perplexity bench-sampling bench-masks bench-kernels soak release-check fuzz faults cancel-soon rounds alloc-failure clean
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -151,7 +151,7 @@ test-ios: ios ## that, and its layout, processors and module (needs clang and ll
 release: ## the library for another system into build/release/TARGET (scripts/release.sh lists the targets)
 	FEATURES='$(FEATURES)' scripts/release.sh '$(TARGET)'
 
-packages: build/tools.path ## packs what make release built for C, Go, Java, .NET, Node and Python, into build/packages; TARGETS="names" builds these first
+packages: build/tools.path ## packs what make release built for C, Go, Java, Kotlin, .NET, Node and Python, into build/packages; TARGETS="names" builds these first
 	@for target in $(TARGETS); do scripts/release.sh "$$target" || exit 1; done
 	"$$(cat build/tools.path)/bin/python3" scripts/packages $(TARGETS)
 
@@ -277,6 +277,10 @@ test-dotnet: lib ## the package for .NET, its README and declarations, under Mon
 test-pages: lib ## the packages of Java and Node, and their one-page examples (needs Java 22, named by JAVA, and npm)
 	bindings/pages.sh build/lib
 
+test-kotlin: lib ## the packages of Kotlin and Android, on this machine's Java (needs Java 22, named by JAVA, Maven and a C compiler)
+	@scripts/fetch-model.sh smollm2
+	bindings/kotlin/test.sh build/lib
+
 test-packages: lib ## installs and packs, and builds programs with what comes out
 	tests/packaging/install.sh $(TARGET_DIR)/release
 	tests/packaging/dist.sh $(TARGET_DIR)/release
@@ -325,7 +329,7 @@ check: release-check ## formatting, lints, versions, the committed header, shell
 	$(PYTHON) bindings/dotnet/generate_native.py --check
 	$(PYTHON) scripts/prose.py
 	$(PYTHON) scripts/book.py stage
-	shellcheck -x scripts/*.sh tests/capi/*.sh tests/golden/*.sh tests/packaging/*.sh tests/packages/*.sh bindings/cpp/tests/*.sh bindings/python/*.sh bindings/python/tests/*.sh bindings/go/*.sh bindings/go/examples/*.sh bindings/go/examples/server/clients/*.sh bindings/swift/*.sh bindings/dotnet/*.sh bindings/*.sh .ci/run
+	shellcheck -x scripts/*.sh tests/capi/*.sh tests/golden/*.sh tests/packaging/*.sh tests/packages/*.sh bindings/cpp/tests/*.sh bindings/python/*.sh bindings/python/tests/*.sh bindings/go/*.sh bindings/go/examples/*.sh bindings/go/examples/server/clients/*.sh bindings/swift/*.sh bindings/dotnet/*.sh bindings/kotlin/*.sh bindings/*.sh .ci/run
 
 bench: build/bin/bench ## measures Ember next to llama.cpp; BENCH="options" PYTHON=python (bench/README.md)
 	$(PYTHON) bench/run.py $(BENCH)

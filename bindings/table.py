@@ -20,6 +20,7 @@ SOURCES = {
     "Swift": ["swift/Sources/Ember/*.swift"],
     "Python": ["python/src/ember/*.py"],
     "Java": ["java/ember/*.java"],
+    "Android": ["android/jni.c"],
     "Node": ["node/*.mjs"],
     ".NET": ["dotnet/Ember/*.cs"],
 }

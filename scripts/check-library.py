@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """Checks that a library built for another system is for the machine it should be for and has every function of the header.
 
-    scripts/check-library.py MACHINE [--page-size N] [--needs LIST] FILE
+    scripts/check-library.py MACHINE [--page-size N] [--needs LIST] [--jni] FILE
 
 FILE is a static library (an archive of ELF or Mach-O objects) or a shared one. With --page-size the segments of a shared
 ELF library must be aligned to at least N bytes. With --needs the symbols that a shared one expects of the system must
 all be in LIST, a file of one on each line (or a comment). A shared ELF library must not ask for relocations in its code.
+With --jni the functions are those of bindings/android/jni.c, which calls those of the header.
 """
 
 import argparse
 import pathlib
+import re
 import struct
 import subprocess
 import sys
@@ -121,6 +123,7 @@ def main():
     parser.add_argument("machine", choices=MACHINES)
     parser.add_argument("--page-size", type=int)
     parser.add_argument("--needs", type=pathlib.Path)
+    parser.add_argument("--jni", action="store_true")
     parser.add_argument("file", type=pathlib.Path)
     args = parser.parse_args()
     data = args.file.read_bytes()
@@ -148,11 +151,15 @@ def main():
     functions = subprocess.run(
         ["sh", ROOT / "tests/capi/functions.sh"], check=True, stdout=subprocess.PIPE, text=True
     ).stdout.split()
+    if args.jni:
+        needed -= set(functions)
+        text = (ROOT / "bindings/android/jni.c").read_text()
+        functions = ["JNI_OnLoad", *(f"Java_ember_kotlin_Jni_{name}" for name in re.findall(r"^FUNCTION\(\w+, (\w+)\)", text, re.M))]
     missing = set(functions) - found
     if missing or not functions:
-        die(f"{args.file}: these functions of the header are missing: {some(missing)}")
+        die(f"{args.file}: these functions are missing: {some(missing)}")
     if not is_archive and (more := found - set(functions)):
-        die(f"{args.file}: these are exported and not in the header: {some(more)}")
+        die(f"{args.file}: these are exported and no functions of the header: {some(more)}")
     needed -= found
     if args.needs:
         system = set(args.needs.read_text().split("\n"))
@@ -163,8 +170,9 @@ def main():
             die(f"{args.file}: its code must be changed when it is loaded")
         if args.page_size and min(s[7] for s in segments(data) if s[0] == 1) < args.page_size:  # PT_LOAD
             die(f"{args.file}: segments are aligned to less than {args.page_size} bytes")
+    source = "jni.c" if args.jni else "the header"
     n = f"{n_objects} objects" if is_archive else "a shared library"
-    print(f"{args.file}: {args.machine}, {n}, all {len(functions)} functions of the header, {len(needed)} of the system")
+    print(f"{args.file}: {args.machine}, {n}, all {len(functions)} functions of {source}, {len(needed)} of the system")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
-"""Packs libraries that scripts/release.sh built for C, Go, Java, .NET, Node and Python, into build/packages. Needs no Rust; Java's
-package needs javac 22, beside JAVA or in PATH, and .NET's needs mcs, Mono's compiler; they are left out without these.
+"""Packs libraries that scripts/release.sh built for C, Go, Java, Kotlin, .NET, Node and Python, into build/packages. Needs no Rust. The
+packages for Java and Kotlin need javac 22, beside JAVA or in PATH, Kotlin's needs Maven, which fetches its compiler, and .NET's needs mcs,
+Mono's compiler; they are left out without these.
 
     python3 scripts/packages [--out FOLDER] [--go-module PATH] [TARGET…]
 
@@ -14,11 +15,13 @@ import pathlib
 import shutil
 import sys
 
+import android
 import c
 import debian
 import dotnet
 import golang
 import java
+import kotlin
 import node
 import python
 import recipes
@@ -49,12 +52,14 @@ def main():
     node.pack(args.out, targets)
     python.pack(args.out, targets)
     java.pack(args.out, targets)
+    kotlin.pack(args.out, targets)
+    android.pack(args.out)
     dotnet.pack(args.out, targets)
     files = sorted(path for path in args.out.rglob("*") if path.is_file())
     sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(args.out).as_posix()}\n" for path in files]
     (args.out / "SHA256SUMS").write_text("".join(sums))
     for path in files:
-        if path.suffix in (".zip", ".tgz", ".gz", ".whl", ".jar", ".nupkg", ".deb"):
+        if path.suffix in (".zip", ".tgz", ".gz", ".whl", ".jar", ".aar", ".nupkg", ".deb"):
             print(f"{path.stat().st_size:12,}  {path.relative_to(args.out)}")
 
 

@@ -4,10 +4,10 @@
 #
 #   tests/packages/run.sh [FOLDER [LANGUAGE…]]
 #
-# FOLDER is what scripts/packages made (default: build/packages), LANGUAGE c (with C++), debian, conan, python, go, node, java, dotnet, musl
-# (C and Go) or windows (C, C++ and Go under Wine); without one all. Other authors' packages (koffi) come from where npm is set to. Needs a C and a
-# C++ compiler, CMake, pkg-config, Go 1.24, Node 20 with npm, Java 22 (JAVA names it; without it Java is left out), and Mono with its
-# compiler (without it .NET is left out).
+# FOLDER is what scripts/packages made (default: build/packages), LANGUAGE c (with C++), debian, conan, python, go, node, java, kotlin, dotnet, musl (C and
+# Go) or windows (C, C++ and Go under Wine); without one all. Other authors' packages come from where npm (koffi) and Maven (Kotlin's own)
+# are set to. Needs a C and a C++ compiler, CMake, pkg-config, Go 1.24, Node 20 with npm, Java 22 (JAVA names it; without it Java and Kotlin
+# are left out), Maven (without it Kotlin is), and Mono with its compiler (without it .NET is left out).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -162,6 +162,29 @@ test_java() {
     expect Java "$java" --enable-native-access=ALL-UNNAMED -cp "$jars." Chat
 }
 
+# kotlin_chat NAME CLASSPATH OPTION...: compiles the chat with the jars on the class path, and holds it.
+kotlin_chat() {
+    local name=$1 jars=$2 kotlin java
+    shift 2
+    kotlin=$("$here/../../scripts/fetch-kotlin.sh") || die "Kotlin's compiler cannot be fetched"
+    java=$(readlink -f "$(command -v "${JAVA:-java}")")
+    cp "$here/kotlin/Chat.kt" .
+    JAVA=$java "$here/../../bindings/kotlin/compile.sh" . 22 "$jars" Chat.kt
+    jars+=:$(ls "$kotlin"/kotlin-stdlib-*.jar):$(ls "$kotlin"/kotlinx-coroutines-core-jvm-*.jar)
+    expect "$name" "$java" --enable-native-access=ALL-UNNAMED "$@" -cp "$jars:." ChatKt
+}
+
+test_kotlin() {
+    local java
+    java=$(readlink -f "$(command -v "${JAVA:-java}" || echo none)")
+    if ! "$java" --version 2>/dev/null | head -n 1 | grep -qE ' (2[2-9]|[3-9][0-9])' || ! command -v mvn >/dev/null ||
+        ! find "$packages/java" -name '*kotlin*.jar' 2>/dev/null | grep -q .; then
+        echo "packages: Kotlin is left out, for there is no Java 22 (JAVA names one), no Maven, or no package for it"
+        return
+    fi
+    kotlin_chat Kotlin "$(find "$packages/java" -name '*.jar' | tr '\n' ':')"
+}
+
 # As projects of .NET lay out what they take from a package: the assembly beside the program, and the folder of native files.
 test_dotnet() {
     local package
@@ -242,9 +265,9 @@ test_windows() {
 windows_program() { "$wine" "$@" | tr -d '\r'; }
 
 for language in "${@:-c}"; do
-    case $language in c | debian | conan | python | go | node | java | dotnet | musl | windows) ;; *) die "the language is c, debian, conan, python, go, node, java, dotnet, musl or windows, not \"$language\"" ;; esac
+    case $language in c | debian | conan | python | go | node | java | kotlin | dotnet | musl | windows) ;; *) die "the language is c, debian, conan, python, go, node, java, kotlin, dotnet, musl or windows, not \"$language\"" ;; esac
 done
-[ $# -gt 0 ] || set -- c debian conan python go node java dotnet musl windows
+[ $# -gt 0 ] || set -- c debian conan python go node java kotlin dotnet musl windows
 for language; do
     mkdir "$work/$language"
     cd "$work/$language"

@@ -38,6 +38,13 @@ for pair in arm64-v8a:aarch64:AArch64 x86_64:x86_64:X86-64; do
     [ -z "$unknown" ] || die "the app for $abi needs $unknown"
     readelf -lW "$app" | awk '$1 == "LOAD" { print $NF }' | sort -u | grep -qx 0x4000 || die "segments are not aligned to 16 KB"
     echo "android: an app for $abi: $(stat -c %s "$app") bytes"
+    for library in "$from/$abi"/*.so; do
+        [ -f "$library" ] || continue
+        readelf -dW "$library" | grep -q "soname: \[$(basename "$library")\]" || die "$library has another name within"
+        readelf -dW "$library" | grep -q 'NEEDED.*\[libc.so\]' || die "$library does not name the C library"
+        # Where the unwinder looks for what it needs to catch a panic.
+        readelf -lW "$library" | grep -q GNU_EH_FRAME || die "$library has no table of its frames"
+    done
 done
 if configure mips mips mips64el-linux-gnu; then die "CMake takes an ABI that there is no library for"; fi
 grep -q 'no library of Ember.s for the Android ABI "mips"' "$work/log" || { cat "$work/log" >&2; die "CMake does not say why"; }

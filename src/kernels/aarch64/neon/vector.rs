@@ -7,9 +7,8 @@ use std::ops::Range;
 
 use half::{bf16, f16};
 
-use super::super::numbers;
 use crate::kernels::simd::{
-    Simd, activation, attention as attn, dots, elementwise, int16, norm, scan, simd_kernels,
+    Simd, activation, attention as attn, dots, elementwise, int16, norm, numbers, scan, simd_kernels,
 };
 use crate::kernels::{AttnState, AttnTile, RopeStyle, ScanStep, SelectiveStep, UnlearnStep};
 use crate::quant::Q8Block;
