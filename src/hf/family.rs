@@ -46,6 +46,8 @@ pub enum Head {
     UntiedByDefault,
     /// The same, and a `true` in the part about the language counts too.
     UntiedByBoth,
+    /// The same, and the part about the language alone says it.
+    UntiedInside,
     /// The token embedding serves where none is stored, whatever `tie_word_embeddings` says.
     Tied,
 }

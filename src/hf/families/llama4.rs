@@ -38,7 +38,7 @@ pub const FAMILIES: &[Family] = &[
         model_type: "llama4",
         prefixes: &["language_model.model.", "language_model.", "model."],
         ignored: &["vision_model.*", "multi_modal_projector.*", "*.rotary_emb.inv_freq"],
-        head: Head::UntiedByBoth,
+        head: Head::UntiedInside,
         ..TEXT
     },
 ];

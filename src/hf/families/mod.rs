@@ -109,6 +109,7 @@ pub fn ties(family: &Family, outer: &Config<'_>, language: &Config<'_>) -> Resul
         Head::Tied => true,
         Head::TiedByDefault => tied != Some(false),
         Head::UntiedByDefault => tied == Some(true),
+        Head::UntiedInside => language.bool(KEY)? == Some(true),
         Head::UntiedByBoth => tied == Some(true) || language.bool(KEY)? == Some(true),
     })
 }
