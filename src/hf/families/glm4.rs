@@ -9,7 +9,7 @@ use crate::hf::family::When::{Always, If, Never};
 use crate::hf::family::{Family, Head, Keys, Name, plain_sizes};
 use crate::hf::layout::Change::Same;
 use crate::hf::names::{ATTENTION, ENDS, GATED, MODEL, QK_NORMS, ROTARY_BUFFERS};
-use crate::hf::rope::WHOLE_HEADS;
+use crate::hf::rope::{PART, WHOLE_HEADS};
 
 const NORMS: &[Name] = &[
     ("layers.{}.input_layernorm", "blk.{}.attn_norm", Same),
@@ -88,7 +88,9 @@ fn shared(config: &Config<'_>, out: &mut Keys, defaults: &Defaults) -> Result<()
     out.set("feed_forward_length", config.count(&["intermediate_size"])?);
     let eps = config.f64(&["rms_norm_eps"])?.unwrap_or(defaults.eps);
     out.set_f32("attention.layer_norm_rms_epsilon", Some(eps));
-    let rope = WHOLE_HEADS.part(0.5).read_for(config, head_dim)?;
+    // A null is not replaced by the class's half.
+    let part = if config.is_null(PART) { 1.0 } else { 0.5 };
+    let rope = WHOLE_HEADS.part(part).read_for(config, head_dim)?;
     rope.write_base(out);
     rope.write_scaling(out)
 }

@@ -134,15 +134,11 @@ fn check_kinds(config: &Config<'_>, n_layer: usize) -> Result<()> {
     }
     const KINDS: &str = "layer_types";
     let kinds = &[("chunked_attention", true), ("full_attention", false)];
-    let kinds = layer_kinds(config, KINDS, None, kinds)?.unwrap_or_default();
-    match kinds.iter().take(n_layer).enumerate().find(|(i, stretch)| **stretch != has_positions(*i)) {
+    let kinds = layer_kinds(config, KINDS, Some(n_layer), kinds)?.unwrap_or_default();
+    match kinds.iter().enumerate().find(|(i, stretch)| **stretch != has_positions(*i)) {
         Some((i, _)) => {
             let kind = if has_positions(i) { "chunked_attention" } else { "full_attention" };
             Err(config.unsupported(KINDS, &format!("another for layer {i}"), &format!("{kind:?} there")))
-        }
-        None if !kinds.is_empty() && kinds.len() < n_layer => {
-            let found = format!("an array of {}", kinds.len());
-            Err(config.unsupported(KINDS, &found, &format!("one for each of {n_layer} layers")))
         }
         None => Ok(()),
     }

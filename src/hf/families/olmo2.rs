@@ -61,6 +61,14 @@ fn windowed(config: &Config<'_>, out: &mut Keys) -> Result<()> {
     }
     out.set(WINDOW, config.optional_count(&[SIZE])?.unwrap_or(4096));
     set_windowed_layers(config, out, None, 4)?;
+    if let Some(scaling) = config.object(&["rope_scaling"])? {
+        if let Some(key) = ["rope_theta", "rope_type"].into_iter().find(|key| scaling.is_null(key)) {
+            return Err(scaling.unsupported(key, "null", "another value"));
+        }
+        if let Some(part) = scaling.f64(&[rope::PART])?.filter(|part| *part != 1.0) {
+            return Err(scaling.unsupported(rope::PART, &part.to_string(), "1"));
+        }
+    }
     rope::write_by_kind(config, out, OLMO3_BASES, head_dim(config)?)
 }
 
