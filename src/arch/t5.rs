@@ -49,7 +49,7 @@ fn encoder_layers<B: Backend>(
     (0..info.n_layer).map(layer).collect()
 }
 
-/// A layer whose mixer comes behind the norm of this name, and with the feed-forward block under `ffn` behind its own, if there is one.
+/// A layer whose mixer comes after the norm of this name, and with the feed-forward block under `ffn` after its own, if there is one.
 fn layer<B: Backend>(
     file: &mut Binder<'_, B>,
     info: &ModelInfo,

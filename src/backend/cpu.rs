@@ -348,6 +348,9 @@ pub(super) fn act_mul(kernels: &Kernels, activation: Activation) -> fn(&mut [f32
         Activation::Relu => |gate, up| {
             gate.iter_mut().zip(up).for_each(|(gate, &up)| *gate = gate.max(0.0) * up);
         },
+        Activation::ReluSquared => |gate, up| {
+            gate.iter_mut().zip(up).for_each(|(gate, &up)| *gate = gate.max(0.0) * gate.max(0.0) * up);
+        },
     }
 }
 

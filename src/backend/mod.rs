@@ -143,6 +143,8 @@ pub enum Activation {
     Sigmoid,
     /// `max(x, 0)`.
     Relu,
+    /// `max(x, 0)²`.
+    ReluSquared,
     /// `gate · sigmoid(1.702 gate) · (up + 1)`, where `gate` is at most 7 and `up` is kept within -7 and 7 (gpt-oss).
     SwigluClamped,
 }

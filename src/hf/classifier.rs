@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::gguf::{Array, ScoreActivation, StringArray, Value};
 
 const CLASS: &str = "ForSequenceClassification";
-/// The tensors of heads, in GGUF's names: BERT's, which come behind its pooler, RoBERTa's, and decoders'.
+/// The tensors of heads, in GGUF's names: BERT's, which come after its pooler, RoBERTa's, and decoders'.
 const TENSORS: [(&str, &str); 9] = [
     ("bert.pooler.dense.weight", "cls.weight"),
     ("bert.pooler.dense.bias", "cls.bias"),

@@ -13,8 +13,8 @@ use crate::memory::expect_memory;
 
 /// The most bytes of such a file: real ones have some thousand.
 const MAX_BYTES: u64 = 1 << 20;
-/// The most bytes of memory that a byte of JSON becomes, as a [`Value`]: an object of one key is a node of a tree, which
-/// has room for eleven.
+/// The most bytes of memory that a byte of JSON becomes, as a [`Value`]: an object of one key is a node of a tree, whose
+/// capacity is eleven.
 pub const MEMORY_PER_BYTE: usize = 128;
 
 /// A file that is a JSON object.
@@ -275,10 +275,10 @@ impl<'a> Config<'a> {
         })
     }
 
-    /// A whole number, or an array of them.
+    /// An integer, or an array of them.
     pub fn counts(&self, key: &str) -> Result<Option<Vec<u32>>> {
         let count = |v: &Value| v.as_u64()?.try_into().ok();
-        self.take(&[key], "a whole number or an array of them", |v| match v {
+        self.take(&[key], "an integer or an array of them", |v| match v {
             Value::Array(counts) => counts.iter().map(count).collect(),
             one => count(one).map(|count| vec![count]),
         })

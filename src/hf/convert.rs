@@ -10,6 +10,7 @@ use super::config::Config;
 use super::family::{self, Family, Keys, N_LAYER, When};
 use super::layout::{self, Change, Heads, Laid, Tensor};
 use super::names::{self, Meaning};
+use super::numbers::Numbers;
 use super::origin::Names;
 use super::sampling;
 use super::sentence::{Pooling, Sentence, dense};
@@ -55,6 +56,7 @@ pub fn convert(
         stacks: BTreeMap::new(),
         packed: BTreeMap::new(),
         origins: BTreeMap::new(),
+        scales: std::mem::take(&mut keys.scales),
         reading: folder.reading,
     };
     let mut origin = Names::new(family, config, &keys, stored.keys());
@@ -63,6 +65,7 @@ pub fn convert(
     check_layer_types(config, &keys, n_layer)?;
     let mut left_out = LeftOut::default();
     let mut has_head = tied;
+    let mut numbers = Numbers::default();
     for (name, entry) in &stored {
         if let Some(gguf) = sentence.and_then(|sentence| dense::name(&sentence.dense, name)) {
             origin.learn(&gguf, name, Change::Same);
@@ -74,6 +77,11 @@ pub fn convert(
         }
         if let Some((_, key)) = keys.absent.iter().find(|(pattern, _)| names::fits(pattern, name)) {
             left_out.add(Some(key), name);
+            continue;
+        }
+        if let Some((key, layer)) = Numbers::place(family, &keys, name) {
+            check_layer(&format!("blk.{layer}.{key}"), name, config, &keys)?;
+            numbers.take((key, layer), entry.as_ref().map_err(Clone::clone)?)?;
             continue;
         }
         let of_head = classifier.and_then(|_| classifier::meaning(name));
@@ -100,6 +108,8 @@ pub fn convert(
         }
     }
     left_out.warn(family);
+    numbers.write(&mut keys, n_layer.unwrap_or(0), origin.prefix())?;
+    draft.add_scaled_head(tied, &mut origin)?;
     if let Some(missing) = keys.required.iter().find(|name| !draft.tensors.iter().any(|t| t.name == **name)) {
         let called = origin.tensor(missing).unwrap_or_default();
         return Err(Error::Format(format!("the tensor {called:?} is missing")));
@@ -160,7 +170,7 @@ fn layer_of(gguf: &str) -> Option<(usize, &'static str)> {
     Some((gguf.strip_prefix("blk.")?.split_once('.')?.0.parse().ok()?, key))
 }
 
-/// Whether `layer` is one of the `n_next` behind the others.
+/// Whether `layer` is one of the `n_next` after the others.
 fn is_next(layer: Option<usize>, n_layer: Option<usize>, n_next: usize) -> bool {
     let behind = layer.zip(n_layer).and_then(|(layer, n_layer)| layer.checked_sub(n_layer));
     behind.is_some_and(|behind| behind < n_next)
@@ -200,7 +210,8 @@ fn expect_copy(stored: &Stored, of: &Stored) -> Result<()> {
 
 /// Refuses layers of another kind than the model has, and windows in a model without.
 fn check_layer_types(config: &Config<'_>, keys: &Keys, n_layer: Option<usize>) -> Result<()> {
-    if ["attention.head_count_kv", "attention.recurrent_layers"].iter().any(|name| keys.is_list(name)) {
+    let lists = ["attention.head_count_kv", "attention.recurrent_layers"];
+    if keys.reads_layer_types || lists.iter().any(|name| keys.is_list(name)) {
         // The family has kinds of its own, and has read which layer is of which.
         return Ok(());
     }
@@ -272,7 +283,9 @@ struct Draft<'a> {
     /// Codes and scales by GGUF name, and whether even outputs come first.
     packed: BTreeMap<String, (Option<&'a Stored>, Option<&'a Stored>, bool)>,
     /// What each tensor is in the folder.
-    origins: BTreeMap<String, &'a str>,
+    origins: BTreeMap<String, &'a Stored>,
+    /// As [`Keys::scales`].
+    scales: Vec<(&'static str, Vec<(usize, f32)>)>,
     reading: &'a Reading<'a>,
 }
 
@@ -302,12 +315,31 @@ impl<'a> Draft<'a> {
             }
             return Ok(());
         }
-        let tensor = layout::apply(change, stored, self.heads, self.reading.memory)?;
+        let tensor = match self.factors(&gguf) {
+            Some(factors) => layout::scaled(stored, factors, self.reading.memory)?,
+            None => layout::apply(change, stored, self.heads, self.reading.memory)?,
+        };
         self.place(&gguf, &stored.name, tensor)?;
-        match self.origins.insert(gguf, &stored.name) {
+        match self.origins.insert(gguf, stored) {
             None => Ok(()),
-            Some(other) => Err(twice(other, &stored.name)),
+            Some(other) => Err(twice(&other.name, &stored.name)),
         }
+    }
+
+    /// What the rows of the tensor with this GGUF name are multiplied with.
+    fn factors(&self, gguf: &str) -> Option<&[(usize, f32)]> {
+        let own = gguf.strip_prefix("blk.").and_then(|rest| Some(rest.split_once('.')?.1)).unwrap_or(gguf);
+        self.scales.iter().find(|(end, _)| *end == own).map(|(_, factors)| &factors[..])
+    }
+
+    /// Adds the token embedding as the output projection where it is, with other factors.
+    fn add_scaled_head(&mut self, tied: bool, origin: &mut Names) -> Result<()> {
+        if !tied || self.origins.contains_key(OUTPUT) || self.factors(OUTPUT) == self.factors(EMBEDDING) {
+            return Ok(());
+        }
+        let Some(stored) = self.origins.get(EMBEDDING).copied() else { return Ok(()) };
+        origin.learn(OUTPUT, &stored.name, Change::Same);
+        self.add(OUTPUT.to_owned(), Change::Same, 0, stored)
     }
 
     /// Refuses the bias of an output projection that is not there, and drops one that is the token embedding once more,
@@ -324,9 +356,11 @@ impl<'a> Draft<'a> {
                 called(OUTPUT)
             )));
         }
-        let is_copy = head.zip(embedding).is_some_and(|(head, embedding)| {
-            (head.ty, &head.dims) == (embedding.ty, &embedding.dims) && bytes(head) == bytes(embedding)
-        });
+        let is_alike = self.factors(OUTPUT) == self.factors(EMBEDDING);
+        let is_copy = is_alike
+            && head.zip(embedding).is_some_and(|(head, embedding)| {
+                (head.ty, &head.dims) == (embedding.ty, &embedding.dims) && bytes(head) == bytes(embedding)
+            });
         if tied && is_copy && tensor(OUTPUT_BIAS).is_none() {
             self.tensors.retain(|t| t.name != OUTPUT);
         }
@@ -366,8 +400,8 @@ impl<'a> Draft<'a> {
             };
             let tensor = layout::mxfp4(codes, scales, evens_first, self.reading.memory)?;
             self.place(&gguf, &codes.name, tensor)?;
-            if let Some(other) = self.origins.insert(gguf, &codes.name) {
-                return Err(twice(other, &codes.name));
+            if let Some(other) = self.origins.insert(gguf, codes) {
+                return Err(twice(&other.name, &codes.name));
             }
         }
         Ok(())

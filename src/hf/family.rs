@@ -46,6 +46,8 @@ pub enum Head {
     UntiedByDefault,
     /// The same, and a `true` in the part about the language counts too.
     UntiedByBoth,
+    /// The same, and the part about the language alone says it.
+    UntiedInside,
     /// The token embedding serves where none is stored, whatever `tie_word_embeddings` says.
     Tied,
 }
@@ -64,6 +66,9 @@ pub enum When {
     /// Where this key is false, and its value where it is absent.
     Unless(&'static str, bool),
 }
+
+/// Most layers of which a list is made that the configuration does not have: far more than any model's.
+pub const MOST_LAYERS: usize = 1 << 16;
 
 /// The keys, and the tensors that no file holds, of the GGUF file in the making.
 pub struct Keys {
@@ -92,10 +97,16 @@ pub struct Keys {
     pub begins_answers: bool,
     /// Tensors that it has, where others do not and may go without.
     pub required: Vec<String>,
-    /// Layers behind the others, which predict further tokens.
+    /// Layers after the others, which predict further tokens.
     pub n_next: usize,
     /// Rows of the table of positions that no text has.
     pub skipped_positions: usize,
+    /// Tensors of one element of each layer, and the keys under which GGUF has them as a list: the names without `layers.N.`.
+    pub numbers: &'static [(&'static str, &'static str)],
+    /// Tensors, by how their GGUF names end, of which rows are multiplied: how many, and with what, one part below the other.
+    pub scales: Vec<(&'static str, Vec<(usize, f32)>)>,
+    /// Whether the family has read what kind each layer is of.
+    pub reads_layer_types: bool,
     /// Heads of latent attention, the part of their keys that is not rotated, and the length of their values.
     pub heads_of_latent: Option<(usize, usize, usize)>,
 }
@@ -120,6 +131,9 @@ impl Keys {
             required: Vec::new(),
             n_next: 0,
             skipped_positions: 0,
+            numbers: &[],
+            scales: Vec::new(),
+            reads_layer_types: false,
             heads_of_latent: None,
         }
     }
@@ -178,6 +192,24 @@ impl Keys {
         // As GGUF's own package writes a list of integers.
         let heads = |&attends: &bool| if attends { n_head_kv.try_into().unwrap_or(i32::MAX) } else { 0 };
         self.set("attention.head_count_kv", attends.iter().map(heads).collect::<Vec<i32>>());
+    }
+
+    /// Makes norms of queries and keys required in every layer.
+    pub fn require_qk_norms(&mut self) {
+        self.require_in_layers(&["attn_q_norm.weight", "attn_k_norm.weight"]);
+    }
+
+    /// Makes tensors required in every layer.
+    pub fn require_in_layers(&mut self, parts: &[&str]) {
+        let layers = 0..self.count("block_count").unwrap_or(0).min(MOST_LAYERS);
+        self.required.extend(layers.flat_map(|i| parts.iter().map(move |part| format!("blk.{i}.{part}"))));
+    }
+
+    /// Multiplies the rows of tensors whose GGUF names end so, unless all factors are 1.
+    pub fn scale(&mut self, end: &'static str, parts: Vec<(usize, f32)>) {
+        if parts.iter().any(|(_, factor)| *factor != 1.0) {
+            self.scales.push((end, parts));
+        }
     }
 
     /// Sets the key `ARCH.name` if there is a value.
@@ -269,6 +301,26 @@ pub fn layer_kinds<T: Copy>(
         })
     };
     types.iter().map(kind).collect::<Result<_>>().map(Some)
+}
+
+/// Writes which layers see a window. Where no list says so, it is all but the last of a period: the number under `pattern`, and
+/// `period` without one.
+pub fn set_windowed_layers(
+    config: &Config<'_>,
+    keys: &mut Keys,
+    pattern: Option<&str>,
+    period: u32,
+) -> Result<()> {
+    const NAME: &str = "attention.sliding_window_pattern";
+    match (windowed_layers(config, keys.count("block_count"))?, pattern) {
+        (Some(windowed), _) => keys.set(NAME, windowed),
+        (None, Some(pattern)) if config.is_null(pattern) => {
+            return Err(config.unsupported(pattern, "null", "a number beside no \"layer_types\""));
+        }
+        (None, Some(pattern)) => keys.set(NAME, config.optional_count(&[pattern])?.unwrap_or(period)),
+        (None, None) => keys.set(NAME, period),
+    }
+    Ok(())
 }
 
 /// Writes the size of a head also where it has none of its own.

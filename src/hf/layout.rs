@@ -23,7 +23,7 @@ pub enum Change {
     PlusOne,
     /// It is raised to a power of e and made negative, in F32: the model has the logarithm.
     MinusExp,
-    /// Rows of q, k and v by head become all of q, all of k, all of v.
+    /// Rows of q, k and v by head (of some q, a k and a v by group) become all of q, all of k, all of v.
     SplitHeads,
     /// A single row becomes a vector.
     Flatten,
@@ -131,13 +131,22 @@ pub fn apply<'a>(change: Change, tensor: &'a Stored, heads: Heads, memory: &Memo
             (shape.clone(), by_rows(&source)?)
         }
         Change::SplitHeads => {
-            in_rows(heads.n_head.saturating_mul(3))?;
-            let head_dim = n_rows / heads.n_head / 3;
-            // Row (part, head, i) comes from (head, part, i).
+            let n_group = heads.n_head_kv;
+            in_rows(n_group.saturating_mul(2).saturating_add(heads.n_head))?;
+            let head_dim = n_rows / (heads.n_head + 2 * n_group);
+            let n_shared = heads.n_head / n_group.max(1);
+            if n_shared * n_group != heads.n_head {
+                let expected = format!("{} query heads in {n_group} groups", heads.n_head);
+                return Err(misshapen(tensor, &expected));
+            }
+            // Queries come group by group, then the keys of all groups, then their values.
             let source = |row: usize| {
-                let (part, head, i) =
-                    (row / (head_dim * heads.n_head), row / head_dim % heads.n_head, row % head_dim);
-                (head * 3 + part) * head_dim + i
+                let (head, i) = (row / head_dim, row % head_dim);
+                let (group, place) = match head.checked_sub(heads.n_head) {
+                    None => (head / n_shared, head % n_shared),
+                    Some(other) => (other % n_group, n_shared + other / n_group),
+                };
+                (group * (n_shared + 2) + place) * head_dim + i
             };
             (shape.clone(), by_rows(&source)?)
         }
@@ -215,7 +224,7 @@ pub fn apply<'a>(change: Change, tensor: &'a Stored, heads: Heads, memory: &Memo
             } else {
                 |x: f32| -libm::exp(x.into()) as f32
             };
-            let data = each(tensor, of, memory)?;
+            let data = each(tensor, |_, x| of(x), memory)?;
             return Ok(Tensor { ty: TensorType::F32, shape, data: Laid::Owned(data) });
         }
     };
@@ -375,19 +384,49 @@ fn transpose_into(
     }
 }
 
-/// `of` each element, as F32.
-fn each(tensor: &Stored, of: fn(f32) -> f32, memory: &Memory) -> Result<FileBytes> {
-    let bytes = tensor.bytes();
-    let value = |b: &[u8]| match (tensor.ty, b) {
+/// A tensor whose rows are multiplied with factors: `parts` are how many rows have which, one part below the other.
+pub fn scaled(tensor: &Stored, parts: &[(usize, f32)], memory: &Memory) -> Result<Tensor<'static>> {
+    let n_rows = tensor.shape.first().copied().unwrap_or(0);
+    let mut factors = Vec::new();
+    for &(n, factor) in parts {
+        let n = n.min(n_rows - factors.len());
+        factors.extend(std::iter::repeat_n(factor, n));
+    }
+    if factors.len() != n_rows || n_rows == 0 {
+        let expected =
+            format!("{} rows", parts.iter().map(|(n, _)| n).fold(0usize, |a, n| a.saturating_add(*n)));
+        return Err(misshapen(tensor, &expected));
+    }
+    let n_cols = (tensor.bytes().len() / tensor.ty.block_bytes() / n_rows).max(1);
+    let data = each(tensor, |i, x| x * factors[i / n_cols], memory)?;
+    Ok(Tensor { ty: TensorType::F32, shape: tensor.shape.clone(), data: Laid::Owned(data) })
+}
+
+/// The single element of a tensor.
+pub fn number(tensor: &Stored) -> Result<f32> {
+    match tensor.shape.iter().product::<usize>() {
+        1 => Ok(value(tensor.ty, tensor.bytes())),
+        _ => Err(misshapen(tensor, "a single element")),
+    }
+}
+
+/// The number that the bytes of one element are.
+fn value(ty: TensorType, bytes: &[u8]) -> f32 {
+    match (ty, bytes) {
         (TensorType::F32, &[a, b, c, d]) => f32::from_le_bytes([a, b, c, d]),
         (TensorType::BF16, &[a, b]) => bf16::from_le_bytes([a, b]).to_f32(),
         (_, &[a, b]) => f16::from_le_bytes([a, b]).to_f32(),
         _ => f32::NAN,
-    };
+    }
+}
+
+/// `of` the number of each element and of the element, as F32.
+fn each(tensor: &Stored, of: impl Fn(usize, f32) -> f32, memory: &Memory) -> Result<FileBytes> {
+    let bytes = tensor.bytes();
     let size = tensor.ty.block_bytes();
     FileBytes::filled(bytes.len() / size * 4, memory, |to| {
-        for (to, from) in to.chunks_exact_mut(4).zip(bytes.chunks_exact(size)) {
-            to.copy_from_slice(&of(value(from)).to_le_bytes());
+        for (i, (to, from)) in to.chunks_exact_mut(4).zip(bytes.chunks_exact(size)).enumerate() {
+            to.copy_from_slice(&of(i, value(tensor.ty, from)).to_le_bytes());
         }
     })
 }

@@ -23,6 +23,7 @@ mod header;
 mod index;
 mod layout;
 mod names;
+mod numbers;
 mod origin;
 mod rope;
 mod sampling;
@@ -83,7 +84,7 @@ pub fn model_type(path: &Path) -> Option<String> {
 }
 
 /// Whether the folder at `path` has a `tokenizer.json`, and whether it has a chat template: as far as that can be seen, since what
-/// is wrong with either is told by [`beside`] and [`open`].
+/// is wrong with either is reported by [`beside`] and [`open`].
 pub fn look_beside(path: &Path) -> (bool, bool) {
     #[derive(Default, Deserialize)]
     struct Looked {
@@ -108,7 +109,7 @@ pub fn open(path: &Path, use_mmap: bool) -> Result<HfFolder> {
     open_with(path, use_mmap, &Reading::default())
 }
 
-/// As [`open`]; what has to be read or copied is as `reading` says, which is told of every tensor. Where its memory only
+/// As [`open`]; what has to be read or copied is as `reading` says, to which every tensor is reported. Where its memory only
 /// measures, what would be copied is counted, and the tokenizer's files and the template are left where they are.
 ///
 /// # Errors

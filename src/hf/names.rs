@@ -74,7 +74,7 @@ pub const LLAMA_BIASES: &[(&str, When)] = &[
     ("*.bias", Never),
 ];
 
-/// How the names of parameters end that have no `.weight` or `.bias` behind their name, and what GGUF puts there.
+/// How the names of parameters end that have no `.weight` or `.bias` after their name, and what GGUF puts there.
 pub const BARE: &[(&str, &str)] = &[
     ("expert_bias", ".bias"),
     ("dt_bias", ".bias"),
@@ -159,7 +159,8 @@ impl Pattern {
     }
 }
 
-fn without_prefix<'a>(family: &Family, name: &'a str) -> &'a str {
+/// A tensor's name without what those of its family begin with.
+pub fn without_prefix<'a>(family: &Family, name: &'a str) -> &'a str {
     family.prefixes.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name)
 }
 

@@ -25,17 +25,26 @@ const SOURCES: &[(&str, &[&str])] = &[
     ),
     ("decoder_block_count", &["num_decoder_layers", "num_layers", "num_hidden_layers"]),
     ("context_length", N_CTX),
-    ("context_length", &["max_seq_len"]),
-    ("embedding_length", &["hidden_size", "n_embd", "dim", "d_model"]),
+    ("context_length", &["max_seq_len", "seq_length"]),
+    ("embedding_length", &["n_embed", "hidden_size", "n_embd", "dim", "d_model"]),
     (
         "feed_forward_length",
-        &["block_ff_dim", "intermediate_size", "n_inner", "hidden_dim", "d_ff", "expansion_ratio"],
+        &[
+            "block_ff_dim",
+            "intermediate_size_mlp",
+            "intermediate_size",
+            "n_inner",
+            "hidden_dim",
+            "d_ff",
+            "expansion_ratio",
+            "ffn_hidden_size",
+        ],
     ),
     ("vocab_size", &["vocab_size"]),
     ("attention.head_count", &["num_attention_heads", "n_head", "n_heads", "num_heads"]),
     (
         "attention.head_count_kv",
-        &["num_key_value_heads", "layer_types", "full_attn_idxs", "layers_block_type"],
+        &["num_key_value_heads", "num_kv_heads", "layer_types", "full_attn_idxs", "layers_block_type"],
     ),
     (
         "attention.key_length",
@@ -48,7 +57,7 @@ const SOURCES: &[(&str, &[&str])] = &[
     ("attention.layer_norm_rms_epsilon", &["rms_norm_eps", "norm_eps", "layer_norm_epsilon"]),
     ("attention.layer_norm_epsilon", &["layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps"]),
     ("attention.scale", &["attention_multiplier", "query_pre_attn_scalar", "qk_nope_head_dim"]),
-    ("attention.sliding_window", &["sliding_window", "local_attention"]),
+    ("attention.sliding_window", &["attention_chunk_size", "sliding_window", "local_attention"]),
     ("attention.key_length_swa", &["head_dim"]),
     ("attention.value_length_swa", &["head_dim"]),
     ("attention.shared_kv_layers", &["num_kv_shared_layers"]),
@@ -63,27 +72,32 @@ const SOURCES: &[(&str, &[&str])] = &[
     ("attention.value_length_mla", &["v_head_dim"]),
     ("expert_group_count", &["n_group"]),
     ("expert_group_used_count", &["topk_group"]),
-    ("attention.temperature_scale", &["*.llama_4_scaling_beta"]),
+    ("attention.temperature_scale", &["*.llama_4_scaling_beta", "attn_scale"]),
+    ("attention.temperature_length", &["floor_scale"]),
     (
         "attention.sliding_window_pattern",
         &["layer_types", "sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers"],
     ),
     ("attn_logit_softcapping", &["attn_logit_softcapping"]),
     ("final_logit_softcapping", &["final_logit_softcapping"]),
-    ("embedding_scale", &["embedding_multiplier"]),
-    ("residual_scale", &["residual_multiplier"]),
-    ("logit_scale", &["logits_scaling", "logit_scale", "d_model"]),
+    ("embedding_scale", &["embedding_multiplier", "scale_emb"]),
+    ("residual_scale", &["residual_multiplier", "scale_depth"]),
+    ("logit_scale", &["logits_scaling", "logit_scale", "dim_model_base", "d_model"]),
     ("use_parallel_residual", &["use_parallel_residual"]),
     ("shortconv.l_cache", &["conv_L_cache"]),
     ("ssm.conv_kernel", &["linear_conv_kernel_dim", "mamba_d_conv", "conv_kernel"]),
     ("ssm.state_size", &["linear_key_head_dim", "mamba_d_state", "ssm_state_size", "state_size"]),
     ("ssm.group_count", &["linear_num_key_heads", "mamba_n_groups", "n_groups"]),
-    ("ssm.time_step_rank", &["linear_num_value_heads", "mamba_n_heads", "mamba_num_heads", "time_step_rank"]),
+    (
+        "ssm.time_step_rank",
+        &["linear_num_value_heads", "mamba_n_heads", "mamba_num_heads", "num_heads", "time_step_rank"],
+    ),
     (
         "ssm.inner_size",
         &[
             "linear_value_head_dim",
             "linear_num_value_heads",
+            "mamba_d_ssm",
             "mamba_expand",
             "mamba_n_heads",
             "mamba_head_dim",
@@ -121,6 +135,8 @@ const SOURCES: &[(&str, &[&str])] = &[
             "*.partial_rotary_factor",
             "partial_rotary_factor",
             "rotary_pct",
+            "rotary_dim",
+            "qk_rope_head_dim",
             "head_dim",
             "hidden_size",
             "n_embd",
@@ -130,7 +146,7 @@ const SOURCES: &[(&str, &[&str])] = &[
     ("rope.freq_base_swa", &["rope_local_base_freq", "local_rope_theta", "*.rope_theta"]),
     ("hidden_activation", &["hidden_activation", "dense_act_fn", "feed_forward_proj"]),
     ("moe_every_n_layers", &["moe_every_n_layers"]),
-    ("interleave_moe_layer_step", &["moe_layer_interval"]),
+    ("interleave_moe_layer_step", &["moe_layer_interval", "moe_layers", "interleave_moe_layer_step"]),
     ("attention.max_alibi_bias", &["attn_config.alibi_bias_max"]),
     ("attention.relative_buckets_count", &["relative_attention_num_buckets"]),
     ("attention.relative_max_distance", &["relative_attention_max_distance"]),
@@ -197,6 +213,11 @@ impl Names {
         });
         let skipped = keys.skipped_positions;
         Names { lists, prefix, keys: said.collect(), unusual: HashMap::new(), skipped }
+    }
+
+    /// What tensors' names begin with.
+    pub fn prefix(&self) -> &'static str {
+        self.prefix
     }
 
     /// Learns that the tensor `gguf` is `stored` in the folder, or one of a stack of such.

@@ -207,7 +207,7 @@ impl<'a> Rope<'a> {
     }
 
     /// How many positions the model saw before it was taught more.
-    fn n_ctx_orig(&self) -> Result<u32> {
+    pub fn n_ctx_orig(&self) -> Result<u32> {
         match self.n_ctx_orig.or(self.object().optional_count(&[ORIGINAL])?) {
             Some(n) => Ok(n),
             None => self.config.count(&["max_position_embeddings"]),
@@ -312,16 +312,16 @@ impl<'a> Rope<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct Bases {
     /// Of the layers that see everything.
-    pub full: (&'static str, f64),
+    pub full: (&'static [&'static str], f64),
     /// Of those with a window.
-    pub sliding: (&'static str, f64),
+    pub sliding: (&'static [&'static str], f64),
     /// Whether the class takes nothing in the object but the two kinds, and changes both by `rope_scaling`.
     pub strict: bool,
 }
 
 /// Those of Gemma 3.
 pub const GEMMA3_BASES: Bases =
-    Bases { full: (THETA, 1e6), sliding: ("rope_local_base_freq", 10_000.0), strict: false };
+    Bases { full: (&[THETA], 1e6), sliding: (&["rope_local_base_freq"], 10_000.0), strict: false };
 
 /// Writes the rotary positions of a model whose layers that see a window have a base of their own, as Gemma 3's class reads
 /// them: an object for each kind of layers, in which `rope_scaling` changes that of the layers that see everything. Heads have
@@ -364,9 +364,9 @@ pub fn write_by_kind(config: &Config<'_>, keys: &mut Keys, bases: Bases, head_di
         }
         (None, Some(scaling)) => Some(scaling),
     };
-    let theta = |object: &Option<Config<'_>>, (key, default): (&str, f64)| -> Result<f64> {
+    let theta = |object: &Option<Config<'_>>, (keys, default): (&[&str], f64)| -> Result<f64> {
         let inside = object.as_ref().map(|object| object.f64(&[THETA])).transpose()?.flatten();
-        Ok(inside.or(config.f64(&[key])?).unwrap_or(default))
+        Ok(inside.or(config.f64(keys)?).unwrap_or(default))
     };
     let local = kind(sliding.as_ref())?;
     if let Some(sliding) = sliding.as_ref().filter(|_| local != "default") {

@@ -117,7 +117,7 @@ pub fn open(folder: &Folder<'_>) -> Result<Weights> {
     Ok(weights)
 }
 
-/// The tensors of the file of a module in the folder `prefix` of `folder`, their names behind it. The file joins those of `all`.
+/// The tensors of the file of a module in the folder `prefix` of `folder`, their names after it. The file joins those of `all`.
 pub fn single(folder: &Folder<'_>, prefix: &str, all: &mut Weights) -> Result<BTreeMap<String, Entry>> {
     let name = format!("{prefix}{SINGLE}");
     if !folder.has(&name) && folder.has(&format!("{prefix}pytorch_model.bin")) {

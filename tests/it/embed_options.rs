@@ -190,7 +190,7 @@ fn dense_modules_that_do_not_fit_are_refused_by_name() {
     let dense = |path| ("Dense", path);
     for (kinds, part) in [
         (&[first, dense("2_Dense"), pool][..], "stands before the Pooling"),
-        (&[first, pool, ("Normalize", "n"), dense("2_Dense")], "stands behind a Normalize"),
+        (&[first, pool, ("Normalize", "n"), dense("2_Dense")], "stands after a Normalize"),
         (&[first, pool, dense("2_Dense"), dense("3_Dense"), dense("2_Dense")], "supported are two"),
         (&[first, pool, dense("")], "has no path"),
         (&[first, pool, dense("../2_Dense")], "inside this one"),

@@ -274,12 +274,13 @@ fn every_key_has_a_name() {
         let gguf = hf::open(&path, true).unwrap().gguf;
         let nameless: Vec<&str> = gguf.metadata().iter().map(|(key, _)| key).collect();
         let nameless = nameless.into_iter().filter(|key| gguf.call_key(key) == format!("{key:?}"));
-        // The last one stands for a null.
+        // The windows stand for a null.
         let own = [
             "general.architecture",
             "tokenizer.ggml.token_type_count",
             "phi3.attention.sliding_window",
             "phimoe.attention.sliding_window",
+            "exaone4.attention.sliding_window",
         ];
         // The architecture or the model's class implies these.
         let implied = |key: &str| {
@@ -290,6 +291,10 @@ fn every_key_has_a_name() {
             "bert.attention.layer_norm_epsilon" => path.ends_with("distilbert"),
             "t5.context_length" | "t5encoder.context_length" | "hunyuan-moe.expert_shared_count" => true,
             "mamba.context_length" | "mamba.attention.head_count" | "mamba.ssm.dt_b_c_rms" => true,
+            "mamba2.context_length" | "mamba2.feed_forward_length" => true,
+            "bloom.feed_forward_length" | "bloom.attention.head_count_kv" => true,
+            // They are tensors in the folder.
+            "xielu.alpha_p" | "xielu.alpha_n" | "xielu.beta" | "xielu.eps" => true,
             _ => false,
         };
         let others = nameless.filter(|key| !own.contains(key) && !implied(key) && !of_class(key));

@@ -51,8 +51,9 @@ fn is_rearranged(folder: &str, tensor: &str) -> bool {
         "granitemoe-7-3" | "granitemoe-5-2" => &["ffn_gate_", "ffn_up_"],
         "granitehybrid" => &["ffn_gate_", "ffn_up_", "ssm_a", "ssm_d", "ssm_norm"],
         "granitehybrid-dense" => &["ffn_gate", "ffn_up", "ffn_down", "ssm_a", "ssm_d", "ssm_norm"],
-        "nemotron-h" => &["ssm_a", "ssm_d", "ssm_norm"],
-        "gpt-oss" | "qwen3vlmoe-7-3" => &["ffn_gate_exps", "ffn_up_exps", "ffn_gate_up_exps"],
+        "nemotron-h" | "mamba2" => &["ssm_a", "ssm_d", "ssm_norm"],
+        "falcon-h1" | "falcon-h1-norm" => &["ssm_a", "ssm_d", "ssm_norm", "ffn_norm"],
+        "gpt-oss" | "qwen3vlmoe-7-3" | "llama4" => &["ffn_gate_exps", "ffn_up_exps", "ffn_gate_up_exps"],
         _ => &[],
     };
     parts.iter().any(|part| tensor.contains(part))

@@ -35,7 +35,9 @@ SAME = ["llama-yarn", "llama-window", "llama-moe-4-2", "qwen2-tied", "qwen3-tied
         "deepseek2-lite", "deepseek2-groups", "deepseek2-sigmoid", "deepseek2-v3",
         "modern-bert", "eurobert", "gemma-embedding", "jina-bert-v2", "jina-bert-v2-code", "jina-bert-v3", "nomic-bert-moe-bias", "xlm-roberta",
         "distilbert", "mpnet", "mpt", "command-r-plus", "dots1", "hunyuan-dense", "hunyuan-moe", "ernie4_5", "ernie4_5-moe",
-        "t5encoder", "t5encoder-gated", "t5encoder-each", "t5", "t5-gated", "t5-each", "arcee", "seed-oss"]
+        "t5encoder", "t5encoder-gated", "t5encoder-each", "t5", "t5-gated", "t5-each", "arcee", "seed-oss",
+        "olmo3", "olmoe-6-2", "glm4", "glm4moe", "cohere2", "exaone4", "exaone4-window", "mamba2", "bloom", "gptj", "falcon", "falcon-40b",
+        "apertus", "falcon-h1", "falcon-h1-norm", "minicpm3", "llama4", "bitnet"]
 
 # Saved as the published models are, with all experts of a layer in one tensor: `save_pretrained` takes them apart.
 JOINT = ["qwen35moe-7-3"]

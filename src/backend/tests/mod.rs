@@ -341,6 +341,7 @@ fn element_wise_operations() {
     in_place!("gelu_mul", |b, x, y| b.act_mul(Activation::Gelu, &mut x, &y, len));
     in_place!("gelu_erf_mul", |b, x, y| b.act_mul(Activation::GeluErf, &mut x, &y, len));
     in_place!("sigmoid_mul", |b, x, y| b.act_mul(Activation::Sigmoid, &mut x, &y, len));
+    in_place!("relu_squared_mul", |b, x, y| b.act_mul(Activation::ReluSquared, &mut x, &y, len));
     in_place!("swiglu_clamped_mul", |b, x, y| b.act_mul(Activation::SwigluClamped, &mut x, &y, len));
     in_place!("copy_columns", |b, x, y| {
         let (x, y) = (&mut x, &y);

@@ -1,4 +1,4 @@
-//! BERT: an encoder with learned positions and norms behind attention and feed-forward. RoBERTa, CamemBERT and XLM-R are the same
+//! BERT: an encoder with learned positions and norms after attention and feed-forward. RoBERTa, CamemBERT and XLM-R are the same
 //! with other first positions, DistilBERT without token types. Jina Embeddings 2 call themselves BERT too.
 #![forbid(unsafe_code)]
 
@@ -23,7 +23,7 @@ const LAYERS: &[Name] = &[
     ("encoder.layer.{}.output.LayerNorm", "blk.{}.layer_output_norm", Same),
 ];
 const POSITIONS: &[Name] = &[("embeddings.position_embeddings", "position_embd", Same)];
-/// Positions of texts begin behind that of padding.
+/// Positions of texts begin after that of padding.
 const LATER_POSITIONS: &[Name] = &[("embeddings.position_embeddings", "position_embd", SkipRows)];
 /// What Jina Embeddings 2 have beside that: the names of the first models, and of the one for code.
 const JINA: &[Name] = &[
@@ -115,13 +115,13 @@ fn roberta(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
     }
     const PAD: &str = "pad_token_id";
     if config.is_null(PAD) {
-        return Err(config.unsupported(PAD, "null", "a number, behind which positions begin"));
+        return Err(config.unsupported(PAD, "null", "a number, after which positions begin"));
     }
     plain(config, keys)?;
     skip_positions(config, keys, config.u32(&[PAD])?.unwrap_or(1))
 }
 
-/// Lets positions begin behind that of the token `pad`.
+/// Lets positions begin after that of the token `pad`.
 pub fn skip_positions(config: &Config<'_>, keys: &mut Keys, pad: u32) -> Result<()> {
     let (n_positions, skipped) = (config.count(N_CTX)?, pad.saturating_add(1));
     if n_positions <= skipped {

@@ -35,12 +35,13 @@ pub const SIGMOID_EXPERTS: &[Name] = &[
     ("layers.{}.mlp.shared_experts.down_proj", "blk.{}.ffn_down_shexp", Same),
 ];
 
-const BIAS: When = If("attention_bias", false);
+/// Biases of latent attention.
+pub const LATENT_BIASES: When = If("attention_bias", false);
 const BIASES: &[(&str, When)] = &[
     ("*.e_score_correction_bias.bias", Always),
-    ("*.q_a_proj.bias", BIAS),
-    ("*.kv_a_proj_with_mqa.bias", BIAS),
-    ("*.o_proj.bias", BIAS),
+    ("*.q_a_proj.bias", LATENT_BIASES),
+    ("*.kv_a_proj_with_mqa.bias", LATENT_BIASES),
+    ("*.o_proj.bias", LATENT_BIASES),
     ("*.bias", Never),
 ];
 
@@ -170,7 +171,7 @@ fn glm(config: &Config<'_>, out: &mut Keys) -> Result<()> {
             let sparse = &sparse[..n_layer as usize];
             let n_dense = sparse.iter().take_while(|sparse| !**sparse).count();
             if sparse[n_dense..].contains(&false) {
-                return Err(config.unsupported(LAYERS, "dense behind sparse", "dense before sparse"));
+                return Err(config.unsupported(LAYERS, "dense after sparse", "dense before sparse"));
             }
             n_dense as u32
         }
@@ -178,7 +179,7 @@ fn glm(config: &Config<'_>, out: &mut Keys) -> Result<()> {
     out.set("leading_dense_block_count", n_dense.min(n_layer));
     out.set("expert_weights_norm", config.bool("norm_topk_prob")?.unwrap_or(true));
     sigmoids(config, out, (1, 1))?;
-    // Layers behind the others predict further tokens.
+    // Layers after the others predict further tokens.
     out.n_next = config.u32(&["num_nextn_predict_layers"])?.unwrap_or(0) as usize;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Hunyuan: norms of every query and key head behind the rotation, and in some models experts beside one that every token takes.
+//! Hunyuan: norms of every query and key head after the rotation, and in some models experts beside one that every token takes.
 #![forbid(unsafe_code)]
 
 use super::llama::plain;

@@ -4,7 +4,9 @@
 use crate::error::Result;
 use crate::hf::config::Config;
 use crate::hf::family::When::{self, If, Never};
-use crate::hf::family::{Family, Head, Keys, N_LAYER, Name, layer_kinds, plain_sizes, set_head_dim};
+use crate::hf::family::{
+    Family, Head, Keys, MOST_LAYERS, N_LAYER, Name, layer_kinds, plain_sizes, set_head_dim,
+};
 use crate::hf::layout::Change::{Same, Squeeze, Stack};
 use crate::hf::names::{MODEL, ROTARY_BUFFERS};
 use crate::hf::rope::{Rotary, WHOLE_HEADS, proportional};
@@ -54,9 +56,6 @@ const CONV_BIASES: &[(&str, When)] = &[
     ("*.expert_bias.bias", If("use_expert_bias", true)),
     ("*.bias", Never),
 ];
-
-/// Most layers of which a list is made that the configuration does not have: far more than any model's.
-const MOST_LAYERS: usize = 1 << 16;
 
 /// LFM2, and with experts.
 pub const FAMILIES: &[Family] = &[

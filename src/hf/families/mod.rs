@@ -1,24 +1,35 @@
 //! The families of models, one file each, and the list of them.
 #![forbid(unsafe_code)]
 
+mod apertus;
 mod bert;
+mod bitnet;
+mod bloom;
 mod cohere;
 mod deepseek;
 mod dots;
 mod ernie;
 mod eurobert;
+mod exaone4;
+mod falcon;
+mod falcon_h1;
 mod gemma;
 mod gemma3n;
 mod gemma4;
+mod glm4;
 mod gpt2;
 mod gpt_oss;
+mod gptj;
 mod gptneox;
 mod granite;
 mod hunyuan;
 mod jina;
 mod lfm2;
 mod llama;
+mod llama4;
 mod mamba;
+mod mamba2;
+mod minicpm3;
 mod modern_bert;
 mod mpnet;
 mod mpt;
@@ -41,7 +52,7 @@ use crate::gguf::quoted;
 
 /// Every family.
 pub fn all() -> impl Iterator<Item = &'static Family> {
-    const FAMILIES: [&[Family]; 32] = [
+    const FAMILIES: [&[Family]; 43] = [
         llama::FAMILIES,
         qwen::FAMILIES,
         deepseek::FAMILIES,
@@ -57,6 +68,17 @@ pub fn all() -> impl Iterator<Item = &'static Family> {
         stablelm::FAMILIES,
         olmo2::FAMILIES,
         seed_oss::FAMILIES,
+        exaone4::FAMILIES,
+        glm4::FAMILIES,
+        mamba2::FAMILIES,
+        bloom::FAMILIES,
+        gptj::FAMILIES,
+        falcon::FAMILIES,
+        apertus::FAMILIES,
+        falcon_h1::FAMILIES,
+        minicpm3::FAMILIES,
+        llama4::FAMILIES,
+        bitnet::FAMILIES,
         smollm3::FAMILIES,
         granite::FAMILIES,
         lfm2::FAMILIES,
@@ -87,6 +109,7 @@ pub fn ties(family: &Family, outer: &Config<'_>, language: &Config<'_>) -> Resul
         Head::Tied => true,
         Head::TiedByDefault => tied != Some(false),
         Head::UntiedByDefault => tied == Some(true),
+        Head::UntiedInside => language.bool(KEY)? == Some(true),
         Head::UntiedByBoth => tied == Some(true) || language.bool(KEY)? == Some(true),
     })
 }

@@ -22,8 +22,11 @@ const NAMES: &[Name] = &[
     ("layers.{}.mlp.Wo", "blk.{}.ffn_down", Same),
     ("final_norm", "output_norm", Same),
 ];
-const BASES: Bases =
-    Bases { full: ("global_rope_theta", 160_000.0), sliding: ("local_rope_theta", 10_000.0), strict: true };
+const BASES: Bases = Bases {
+    full: (&["global_rope_theta"], 160_000.0),
+    sliding: (&["local_rope_theta"], 10_000.0),
+    strict: true,
+};
 
 /// ModernBERT.
 pub const FAMILIES: &[Family] = &[Family {

@@ -142,7 +142,13 @@ fn moe(config: &Config<'_>, keys: &mut Keys) -> Result<()> {
 }
 
 /// LongRoPE (Ding et al. 2024): a factor per pair for short and for long contexts, and one on the vectors.
-fn long_rope(rope: &Config<'_>, n_ctx: f64, n_ctx_orig: f64, n_rot: usize, keys: &mut Keys) -> Result<()> {
+pub fn long_rope(
+    rope: &Config<'_>,
+    n_ctx: f64,
+    n_ctx_orig: f64,
+    n_rot: usize,
+    keys: &mut Keys,
+) -> Result<()> {
     long_factors(rope, n_rot, keys)?;
     let ratio = match rope.f64(&["factor"])? {
         Some(factor) => factor,

@@ -12,7 +12,8 @@ use crate::hf::names::{
 };
 use crate::hf::rope::{Rotary, WHOLE_HEADS};
 
-const EXPERTS: &[Name] = &[
+/// Experts in tensors of their own.
+pub const EXPERTS: &[Name] = &[
     ("layers.{}.mlp.gate", "blk.{}.ffn_gate_inp", Same),
     ("layers.{}.mlp.experts.{}.gate_proj", "blk.{}.ffn_gate_exps", Stack),
     ("layers.{}.mlp.experts.{}.up_proj", "blk.{}.ffn_up_exps", Stack),

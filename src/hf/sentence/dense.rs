@@ -8,7 +8,7 @@ use crate::hf::Folder;
 use crate::hf::config::ConfigFile;
 use crate::hf::weights::{self, Weights};
 
-/// A layer behind the pooling.
+/// A layer after the pooling.
 #[derive(Debug)]
 pub struct Dense {
     /// What the names of its tensors begin with here: its folder.
@@ -17,7 +17,7 @@ pub struct Dense {
     sizes: (u32, u32),
     /// Whether there is a bias.
     bias: bool,
-    /// Whether the hyperbolic tangent comes behind it.
+    /// Whether the hyperbolic tangent comes after it.
     pub tanh: bool,
 }
 
@@ -31,7 +31,7 @@ const ACTIVATIONS: [(&str, bool); 4] = [
     ("torch.nn.Tanh", true),
 ];
 
-/// Reads the configuration of the module, which comes behind `before`.
+/// Reads the configuration of the module, which comes after `before`.
 pub(super) fn read(
     folder: &Folder<'_>,
     module: &Module<'_>,
@@ -66,7 +66,7 @@ pub(super) fn read(
     Ok(Dense { prefix: module.file(""), sizes, bias, tanh: *tanh })
 }
 
-/// Adds the tensors of `modules` to those of the model, their names behind their folder's.
+/// Adds the tensors of `modules` to those of the model, their names after their folder's.
 ///
 /// # Errors
 /// `Format` for tensors of other shapes than the configuration says, `Unsupported` for other tensors; those of reading a file.

@@ -84,7 +84,7 @@ const PACKAGES: [&str; 3] = [
     "sentence_transformers.sentence_transformer.modules.",
 ];
 
-/// The kind of the class `class`: its name behind a package, or behind a module of one.
+/// The kind of the class `class`: its name after a package, or after a module of one.
 fn kind(class: &str) -> Option<Kind> {
     let rest = PACKAGES.iter().find_map(|package| class.strip_prefix(package))?;
     let (module, name) = rest.rsplit_once('.').unwrap_or(("", rest));
@@ -188,7 +188,7 @@ pub fn read(folder: &Folder<'_>, config: &Config<'_>) -> Result<Option<Sentence>
                 return Err(module.refused("is a second one of its kind"));
             }
             (Kind::Pooling, None) => pooling = Some(read_pooling(folder, module, n_embd)?),
-            (Kind::Dense, Some(_)) if normalizes => return Err(module.refused("stands behind a Normalize")),
+            (Kind::Dense, Some(_)) if normalizes => return Err(module.refused("stands after a Normalize")),
             (Kind::Dense, Some(_)) => layers.push(dense::read(folder, module, &layers, n_embd)?),
             (Kind::Dense | Kind::Normalize | Kind::Dropout, None) => {
                 return Err(module.refused("stands before the Pooling"));

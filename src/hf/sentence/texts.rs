@@ -167,7 +167,7 @@ fn most_tokens(
     if let Some(n) = transformer.optional_count(&[SEQUENCE_LENGTH])? {
         return Ok(Some((n, SEQUENCE_LENGTH)));
     }
-    // Tokenizers without a length have 1e30 there. What is wrong with the file is told by who reads all of it.
+    // Tokenizers without a length have 1e30 there. What is wrong with the file is reported by who reads all of it.
     let tokenizer = ConfigFile::optional(folder, TOKENIZER_CONFIG).ok();
     let of_tokenizer =
         tokenizer.and_then(|file| file.config().u32(&[MAX_LENGTH]).ok().flatten()).filter(|&n| n > 0);
