@@ -44,9 +44,6 @@ EXCEPTIONS = [
     ("examples/models/prepare_data.py", "drawing-room novels", "a kind of novels"),
 ]
 
-# Rust files whose comments are still to be rewritten: the beginnings of their paths.
-RUST_NOT_YET = []
-
 # What is checked for words and sentences. What tests write is among them; what keeps earlier results is not.
 PAGES = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "bench/README.md", "docs/**/*.md",
          "bindings/**/README.md", "packaging/**/*.md", "tests/**/*.md", "examples/**/*.md"]
@@ -246,17 +243,12 @@ def main():
                     complain(name, number, f"a sentence of {n} words: {sentence.strip()[:60]}…", text)
         if "--count" in sys.argv and counts:
             print(f"{name}: {len(counts)} sentences, the longest has {max(counts)} words")
-    not_yet, any_banned = set(), re.compile("|".join(pattern for pattern, _ in BANNED_IN_COMMENTS), re.IGNORECASE)
+    any_banned = re.compile("|".join(pattern for pattern, _ in BANNED_IN_COMMENTS), re.IGNORECASE)
     for name, source in sources():
         for number, text in comments_of(name, source):
             for pattern, instead in BANNED_IN_COMMENTS if any_banned.search(text) else []:
                 for word in re.finditer(pattern, re.sub(r"`[^`]*`", "CODE", text), re.IGNORECASE):
-                    skipped = [path for path in RUST_NOT_YET if name.startswith(path)]
-                    not_yet.update(skipped)
-                    if not skipped:
-                        complain(name, number, f'"{word[0]}": better {instead}', text)
-    for path in set(RUST_NOT_YET) - not_yet:
-        bad.append(f"scripts/prose.py: the comments of {path} are fine: take it out of RUST_NOT_YET")
+                    complain(name, number, f'"{word[0]}": better {instead}', text)
     for exception in set(EXCEPTIONS) - used:
         bad.append(f"scripts/prose.py: the exception {exception[:2]} is not needed any more")
     print("\n".join(bad) or "prose: all pages are fine")
