@@ -978,6 +978,10 @@ ember_status ember_model_load_borrowed(
  *   has n_vocab to n_ff, n_expert, n_expert_used and causal of
  *   ember_model_info. If not, "reason" is a sentence.
  *
+ * Of a Hugging Face folder of a kind that Ember does not know the object has
+ * "path", "architecture" (the model type), "tokenizer", "chat_template",
+ * "supported" and "reason".
+ *
  * Of an array of more than 16 elements, and of a string of more than 65,536
  * bytes, "metadata" has "type" and "length"; such an "architecture", "name" or
  * "tokenizer" is null. "supported" does not look at the numbers in tensors, the
