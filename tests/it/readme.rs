@@ -102,6 +102,7 @@ const RUN_BY: &[(&str, &str)] = &[
     ("bindings/go/README.md", "bindings/go/readme_test.go"),
     ("bindings/go/examples/server/README.md", "bindings/go/examples/server/clients/test.sh"),
     ("bindings/java/README.md", "bindings/pages.sh"),
+    ("bindings/kotlin/README.md", "bindings/kotlin/test.sh"),
     ("bindings/node/README.md", "bindings/node/ember.test.mjs"),
     ("bindings/python/README.md", "bindings/python/tests/test_docs.py"),
     ("bindings/python/README.md", "bindings/python/tests/ray_batch_check.py"),
