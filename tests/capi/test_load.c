@@ -100,7 +100,7 @@ static void from_a_file_descriptor(float expected)
     for (size_t i = 0; i < sizeof offsets / sizeof *offsets; i++) {
         size_t offset = offsets[i];
         CHECK(ftruncate(fd, 0) == 0 && lseek(fd, (off_t)offset, SEEK_SET) >= 0);
-        CHECK(write(fd, bytes, n_bytes) == (ssize_t)n_bytes && write(fd, "after", 5) == 6);
+        CHECK(write(fd, bytes, n_bytes) == (ssize_t)n_bytes && write(fd, "beyond", 6) == 6);
         for (int use_mmap = 0; use_mmap <= 1; use_mmap++) {
             ember_model_options *options = new_options();
             OK(ember_model_options_set_use_mmap(options, use_mmap != 0, E));
