@@ -67,11 +67,13 @@ def pages():
 
 
 def without_code(text):
-    """The text with fenced blocks left empty, so that lines keep their numbers."""
+    """The text with blocks of code left empty, so that lines keep their numbers: those in fences, and those that are set in after an
+    empty line."""
     fenced, lines = False, []
     for line in text.split("\n"):
         is_fence = line.lstrip().startswith("```")
-        lines.append("" if fenced or is_fence else line)
+        is_set_in = line.startswith("    ") and not (lines and lines[-1])
+        lines.append("" if fenced or is_fence or is_set_in else line)
         fenced ^= is_fence
     return lines
 
