@@ -39,6 +39,7 @@ mod hf_hostile;
 mod hf_sentence;
 mod hf_tokenizer;
 mod hf_tokenizer_fields;
+mod imports;
 mod isa;
 mod kept_pages;
 mod kernels_doc;
