@@ -73,7 +73,9 @@ fn read(items: &[Item], path: &[String], folder: &Path, modules: &mut Modules) {
             }
             Item::Mod(item) => {
                 let name = item.ident.to_string();
-                let (inner, folder) = ([path, &[name.clone()]].concat(), folder.join(&name));
+                let folder = folder.join(&name);
+                let mut inner = path.to_vec();
+                inner.push(name);
                 match &item.content {
                     Some((_, items)) => read(items, &inner, &folder, modules),
                     None => {
