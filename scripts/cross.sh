@@ -105,6 +105,18 @@ cross_elf() {
     rm "$object"
 }
 
+# cross_macho PROCESSOR OLDEST ARCHIVE FUNCTIONS DYLIB VERSION STUB: links a library for macOS from a static one, with LLVM's linker, which
+# signs it ad hoc. Only the functions that are listed in a file can be seen: zig's linker would show all of Rust's. STUB is what Apple's
+# libSystem looks like to a linker (libSystem.tbd, which zig has).
+cross_macho() {
+    local processor=$1 oldest=$2 archive=$3 functions=$4 dylib=$5 version=$6 stub=$7 linker
+    linker=$(cross_linker ld64.lld)
+    # shellcheck disable=SC2046 # an option for each function
+    "$linker" -dylib -arch "${processor/aarch64/arm64}" -platform_version macos "$oldest" "$oldest" -dead_strip -S -x \
+        -exported_symbols_list "$functions" $(sed 's/^/-u /' "$functions") -install_name "@rpath/libember.${version%%.*}.dylib" \
+        -current_version "$version" -compatibility_version "${version%%.*}.0.0" -o "$dylib" "$archive" "$stub"
+}
+
 # cross_dll ARCHIVE DEFINITIONS DLL IMPORTS LINKER…: links a DLL that exports what a .def file lists. No time of the build is in it.
 cross_dll() {
     local archive=$1 definitions=$2 dll=$3 imports=$4

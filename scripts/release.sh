@@ -59,8 +59,7 @@ out=${3:-build/release}/$target
 # The shared library is linked below, from the static one: for this glibc, and without the C functions of other libraries, which
 # rustc would export from a DLL. A crate that Ember is built from is linked on the way, so the linker is that of the target.
 case $target in
-*-apple-*) set -- "$cargo" zigbuild ;;
-"$(uname -m)"-* | x86_64-windows-gnu) set -- "$cargo" rustc --crate-type staticlib ;;
+"$(uname -m)"-linux-* | x86_64-windows-gnu) set -- "$cargo" rustc --crate-type staticlib ;;
 *) set -- cargo-zigbuild rustc --crate-type staticlib ;;
 esac
 compiled=
@@ -84,7 +83,15 @@ case $target in
     ;;
 *-apple-*)
     cross_strip "$out/lib/libember.a"
-    cp "$built/libember.dylib" "$out/lib"
+    if [ -n "$compiled" ]; then
+        sh tests/capi/functions.sh | sed 's/^/_/' >"$out/functions"
+        version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+        stub=$("$tools/bin/python3" -c 'import ziglang; print(ziglang.__path__[0])')/lib/libc/darwin/libSystem.tbd
+        cross_macho "${target%%-*}" "$MACOSX_DEPLOYMENT_TARGET" "$out/lib/libember.a" "$out/functions" "$out/lib/libember.dylib" "$version" "$stub"
+        rm "$out/functions"
+    else
+        cp "$built/libember.dylib" "$out/lib"
+    fi
     ;;
 *)
     sh tests/capi/functions.sh >"$out/functions"
