@@ -14,10 +14,11 @@ ARGS ?= $(if $(filter smollm2 stories15m gemma3,$(MODEL)),--temp 0,--temp 0.65)
 # What measures, and its options: see bench/README.md.
 PYTHON ?= python3
 export PYTHON
-# `make` runs whole suites, whose tests run real models: the crate is optimised in full for them. A plain `cargo test` of one
-# module is built fast instead (see Cargo.toml and CONTRIBUTING.md).
-CARGO_PROFILE_TEST_OPT_LEVEL ?= 3
-export CARGO_PROFILE_TEST_OPT_LEVEL
+# `make` runs whole suites, whose tests run real models: Ember is optimised in full for them, with assertions and checks of overflow, and
+# dependencies are those of `make lib`, compiled once. A plain `cargo test` of one module is built fast instead (see Cargo.toml and
+# CONTRIBUTING.md).
+EMBER_PROFILE := profile.release.package.ember-inference
+CHECKED := --release --config $(EMBER_PROFILE).debug-assertions=true --config $(EMBER_PROFILE).overflow-checks=true
 BENCH ?=
 # A libember.so that was built earlier, for test-capi to compare with.
 OLD ?=
@@ -55,7 +56,7 @@ STATIC_LIBS := -lpthread -ldl -lm
 PROGRAMS := generate chat logits tokenize embed bench hello
 RUST_SOURCES := Cargo.toml Cargo.lock build.rs cbindgen.toml $(shell find src -name '*.rs')
 
-.PHONY: help lib install install-cli install-strip dist cli test-cli examples run models test built test-programs tools test-rust test-capi docs abi-golden test-packages test-cinstall test-minimal test-i686 test-wasm test-android test-ios test-go test-server test-pages test-kotlin test-cpp test-python test-ray test-swift test-dotnet test-fields wheel test-isa test-x86-64 test-aarch64 android ios release packages test-chats test-windows sizes loom tsan miri check bench bench-cancel bench-drafts bench-engine bench-perplexity bench-sampling bench-masks bench-kernels soak release-check fuzz faults cancel-soon rounds alloc-failure clean
+.PHONY: help lib install install-cli install-strip dist cli test-cli examples run models test built test-programs tools test-rust test-capi docs abi-golden test-packages test-cinstall test-minimal test-i686 test-wasm test-android test-ios test-go test-server test-pages test-kotlin test-cpp test-python test-ray test-swift test-valgrind test-dotnet test-fields wheel test-isa test-x86-64 test-aarch64 android ios release packages test-chats test-windows sizes loom tsan miri check bench bench-cancel bench-drafts bench-engine bench-perplexity bench-sampling bench-masks bench-kernels soak release-check fuzz faults cancel-soon rounds alloc-failure clean
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -179,13 +180,13 @@ built: ## the library and all tests, compiled side by side: each takes one core 
 	$(MAKE) -j2 lib test-programs
 
 test-programs:
-	$(CARGO) test --no-run
+	$(CARGO) test $(CHECKED) --no-run
 
 tools: ## says in a second what the tests need and this machine lacks (scripts/setup.sh install installs it)
 	@scripts/setup.sh check
 
 test-rust: models
-	$(CARGO) test
+	$(CARGO) test $(CHECKED)
 
 test-capi: lib examples build/bin/cancel build/bin/engine build/bin/perplexity build/bin/drafts build/bin/sampling build/bin/soak models
 	tests/capi/header.sh
@@ -208,6 +209,8 @@ test-capi: lib examples build/bin/cancel build/bin/engine build/bin/perplexity b
 	@tail -n 1 build/soak.log
 	tests/capi/run.sh build/lib examples/models/ember-tales.gguf plain
 	tests/capi/run.sh build/lib examples/models/ember-tales.gguf asan
+
+test-valgrind: lib ## the C tests under valgrind, which sees the memory of the library too; takes a quarter of an hour
 	tests/capi/run.sh build/lib examples/models/ember-tales.gguf valgrind
 
 # mdbook makes the book: one of this version that is installed, else `make docs` compiles it into build/tools, which takes minutes.
@@ -289,7 +292,7 @@ test-cinstall: lib ## what `cargo cinstall` installs, against what `make install
 	tests/packaging/cinstall.sh $(TARGET_DIR)/release
 
 test-minimal: ## the smallest build: runs a model, and names the feature that something needs
-	$(CARGO) test --no-default-features --test minimal
+	$(CARGO) test $(CHECKED) --no-default-features --test minimal
 
 test-i686: ## the tests on 32-bit x86 (needs a C compiler for it)
 	scripts/test-i686.sh
@@ -298,7 +301,7 @@ test-wasm: ## the tests on WebAssembly, under Node.js
 	scripts/test-wasm.sh
 
 test-isa: ## the tests of whole models, once for each instruction set that this machine has
-	scripts/test-isa.sh
+	scripts/test-isa.sh $(CHECKED)
 
 loom: ## the thread pool's gate and tasks under a model checker: every order of their steps
 	$(CARGO) test --manifest-path tests/threads/Cargo.toml --features loom every_order
@@ -385,7 +388,7 @@ rounds: build/lib/$(SHARED) ## the memory of a process after rounds of a thousan
 	build/bin/rounds examples/models/ember-tales.gguf 1000 5
 
 alloc-failure: ## every allocation fails in its turn, of loading the bundled model too, which takes some minutes
-	$(CARGO) test --test alloc_failure -- --ignored --show-output
+	$(CARGO) test $(CHECKED) --test alloc_failure -- --ignored --show-output
 
 clean: ## removes everything that was built
 	$(CARGO) clean

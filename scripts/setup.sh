@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 # A tool and the Debian package that has it.
 tools=(
     cc:gcc c++:g++ clang:clang make:make python3:python3 npm:npm cmake:cmake pkg-config:pkg-config
-    abidiff:abigail-tools valgrind:valgrind openssl:openssl shellcheck:shellcheck doxygen:doxygen curl:curl mcs:mono-mcs
+    abidiff:abigail-tools openssl:openssl shellcheck:shellcheck doxygen:doxygen curl:curl mcs:mono-mcs
 )
 packages=()
 for tool in "${tools[@]}"; do
