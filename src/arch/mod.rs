@@ -296,8 +296,8 @@ pub trait Model<B: Backend>: Send + Sync {
 type Bind<B> = fn(&mut bind::Binder<'_, B>) -> Result<Box<dyn Model<B>>>;
 
 /// The architectures, by their names in files.
-fn registry<B: Backend>() -> [(&'static str, Bind<B>); 80] {
-    [
+fn registry<B: Backend>() -> Vec<(&'static str, Bind<B>)> {
+    vec![
         ("apertus", |file| apertus::bind(file).map(decoder::boxed)),
         ("arcee", |file| arcee::bind(file).map(decoder::boxed)),
         ("baichuan", |file| llama::bind_baichuan(file).map(decoder::boxed)),
@@ -410,10 +410,12 @@ pub fn build_again<B: Backend>(gguf: &Gguf, backend: &mut B) -> Result<Box<dyn M
 fn build_and<B: Backend>(gguf: &Gguf, backend: &mut B, say: fn(keys::Notes)) -> Result<Box<dyn Model<B>>> {
     let name = gguf.metadata().require_str("general.architecture")?;
     let Some((_, bind)) = registry::<B>().into_iter().find(|(known, _)| *known == name) else {
+        let mut sorted: Vec<&str> = known().collect();
+        sorted.sort_unstable();
         return Err(Error::Unsupported(format!(
             "the architecture {} is not supported; known are: {}",
             quoted(name.as_bytes()),
-            known().collect::<Vec<_>>().join(", ")
+            sorted.join(", ")
         )));
     };
     let mut binder = bind::Binder::new(gguf, backend, name);
