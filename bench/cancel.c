@@ -119,18 +119,18 @@ static struct moment now(clockid_t caller)
 }
 
 /* Ends the program over what should not fail. */
-static void must(const struct bench *b, ember_status status, ember_error *err)
+static void must(const struct bench *b, ember_status status, ember_error **err)
 {
     if (status != EMBER_OK)
-        exit(refused(b->program, err));
+        exit(refused(b->program, *err));
 }
 
 /* Whether a call was cancelled; ends the program over any other failure. */
-static int cancelled(const struct bench *b, ember_status status, ember_error *err)
+static int cancelled(const struct bench *b, ember_status status, ember_error **err)
 {
     if (status != EMBER_E_CANCELLED)
         must(b, status, err);
-    ember_error_free(err);
+    ember_error_free(*err);
     return status == EMBER_E_CANCELLED;
 }
 
@@ -141,13 +141,13 @@ static int load(struct bench *b, uint32_t n_tokens)
     (void)n_tokens;
     const ember_status status = ember_model_load(b->settings.model, EMBER_NUL_TERMINATED, b->model_options, &model, &err);
     ember_model_release(model);
-    return cancelled(b, status, err);
+    return cancelled(b, status, &err);
 }
 
 static int prefill(struct bench *b, uint32_t n_tokens)
 {
     ember_error *err = NULL;
-    return cancelled(b, ember_context_decode(b->context, b->ids, NULL, NULL, NULL, n_tokens, &err), err);
+    return cancelled(b, ember_context_decode(b->context, b->ids, NULL, NULL, NULL, n_tokens, &err), &err);
 }
 
 static int32_t ignore(const ember_event *event, void *user_data)
@@ -160,8 +160,8 @@ static int decode(struct bench *b, uint32_t n_tokens)
 {
     ember_generate_result result = {.struct_size = sizeof result};
     ember_error *err = NULL;
-    must(b, ember_generate_options_set_max_tokens(b->options, n_tokens, &err), err);
-    must(b, ember_generate_tokens(b->context, b->ids, 1, b->options, NULL, ignore, NULL, &result, &err), err);
+    must(b, ember_generate_options_set_max_tokens(b->options, n_tokens, &err), &err);
+    must(b, ember_generate_tokens(b->context, b->ids, 1, b->options, NULL, ignore, NULL, &result, &err), &err);
     return result.finish_reason == EMBER_FINISH_CANCELLED;
 }
 
@@ -172,7 +172,7 @@ static int embed(struct bench *b, uint32_t n_tokens)
     ember_error *err = NULL;
     return cancelled(b,
                      ember_embed_tokens(b->context, b->ids, length, &length, 1, NULL, b->vector, b->info.n_embd, &n, &err),
-                     err);
+                     &err);
 }
 
 /* How often a call looks at the token: before each layer of each batch, or at each half megabyte of the file. */
@@ -236,7 +236,7 @@ static uint64_t random_below(uint64_t *state, uint64_t limit)
 static void prepare(struct bench *b)
 {
     ember_error *err = NULL;
-    must(b, ember_context_rewind(b->context, 0, 0, &err), err);
+    must(b, ember_context_rewind(b->context, 0, 0, &err), &err);
     ember_cancel_token_reset(b->token);
 }
 
@@ -310,23 +310,23 @@ static void set_up(struct bench *b)
 {
     ember_error *err = NULL;
     ember_context_options *options = NULL;
-    must(b, ember_cancel_token_new(&b->token, &err), err);
-    must(b, ember_model_options_new(&b->model_options, &err), err);
-    must(b, ember_model_options_set_cancel_token(b->model_options, b->token, &err), err);
-    must(b, ember_model_load(b->settings.model, EMBER_NUL_TERMINATED, NULL, &b->model, &err), err);
+    must(b, ember_cancel_token_new(&b->token, &err), &err);
+    must(b, ember_model_options_new(&b->model_options, &err), &err);
+    must(b, ember_model_options_set_cancel_token(b->model_options, b->token, &err), &err);
+    must(b, ember_model_load(b->settings.model, EMBER_NUL_TERMINATED, NULL, &b->model, &err), &err);
     b->info.struct_size = sizeof b->info;
-    must(b, ember_model_info_get(b->model, &b->info, &err), err);
-    must(b, ember_context_options_new(&options, &err), err);
+    must(b, ember_model_info_get(b->model, &b->info, &err), &err);
+    must(b, ember_context_options_new(&options, &err), &err);
     b->n_ctx = b->info.n_ctx_train < MOST_TOKENS ? b->info.n_ctx_train : MOST_TOKENS;
-    must(b, ember_context_options_set_n_ctx(options, b->n_ctx, &err), err);
-    must(b, ember_context_options_set_n_batch(options, b->settings.n_batch, &err), err);
-    must(b, ember_context_options_set_n_threads(options, b->settings.n_threads, &err), err);
-    must(b, ember_context_new(b->model, options, &b->context, &err), err);
-    must(b, ember_context_set_cancel_token(b->context, b->token, &err), err);
+    must(b, ember_context_options_set_n_ctx(options, b->n_ctx, &err), &err);
+    must(b, ember_context_options_set_n_batch(options, b->settings.n_batch, &err), &err);
+    must(b, ember_context_options_set_n_threads(options, b->settings.n_threads, &err), &err);
+    must(b, ember_context_new(b->model, options, &b->context, &err), &err);
+    must(b, ember_context_set_cancel_token(b->context, b->token, &err), &err);
     ember_context_options_free(options);
-    must(b, ember_generate_options_new(&b->options, &err), err);
-    must(b, ember_generate_options_set_cancel_token(b->options, b->token, &err), err);
-    must(b, ember_generate_options_set_ignore_eog(b->options, true, &err), err);
+    must(b, ember_generate_options_new(&b->options, &err), &err);
+    must(b, ember_generate_options_set_cancel_token(b->options, b->token, &err), &err);
+    must(b, ember_generate_options_set_ignore_eog(b->options, true, &err), &err);
     b->vector = grow(NULL, b->info.n_embd, sizeof *b->vector);
     for (uint32_t i = 0; i < MOST_TOKENS; i++)
         b->ids[i] = i * 7919u % b->info.n_vocab;

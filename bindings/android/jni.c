@@ -54,14 +54,15 @@ static void no_memory(JNIEnv *env) {
 }
 
 /* Whether a call succeeded; throws where it did not. What a function of Java's threw meanwhile goes before. Frees the error. */
-static bool ok(JNIEnv *env, ember_status status, ember_error *err) {
-    const char *message = err ? ember_error_message(err) : ember_status_name(status);
+static bool ok(JNIEnv *env, ember_status status, ember_error **err) {
+    const char *message = *err ? ember_error_message(*err) : ember_status_name(status);
     if (status != EMBER_OK && !(*env)->ExceptionCheck(env)) {
         jbyteArray text = bytes(env, message, strlen(message));
         jobject e = text ? (*env)->NewObject(env, exception_class, exception_new, (jint)status, text) : NULL;
         if (e && !(*env)->ExceptionCheck(env)) (*env)->Throw(env, e);
     }
-    ember_error_free(err);
+    ember_error_free(*err);
+    *err = NULL;
     return status == EMBER_OK && !(*env)->ExceptionCheck(env);
 }
 
@@ -163,7 +164,7 @@ FUNCTION(jlong, tokenNew)(JNIEnv *env, jclass self) {
     ember_cancel_token *token = NULL;
     ember_error *err = NULL;
     (void)self;
-    return ok(env, ember_cancel_token_new(&token, &err), err) ? HANDLE(token) : 0;
+    return ok(env, ember_cancel_token_new(&token, &err), &err) ? HANDLE(token) : 0;
 }
 
 FUNCTION(void, tokenCancel)(JNIEnv *env, jclass self, jlong token) {
@@ -217,7 +218,7 @@ FUNCTION(jlong, modelLoad)(JNIEnv *env, jclass self, jbyteArray path, jint descr
     }
     ember_model_options_free(how);
     free(name.start);
-    if (ok(env, status, err)) return HANDLE(model);
+    if (ok(env, status, &err)) return HANDLE(model);
     ember_model_release(model); /* Java's function threw and the library loaded all the same */
     return 0;
 }
@@ -236,7 +237,7 @@ FUNCTION(void, modelInfo)(JNIEnv *env, jclass self, jlong model, jlongArray to) 
     ember_model_info info = {.struct_size = sizeof info};
     ember_error *err = NULL;
     (void)self;
-    if (ok(env, ember_model_info_get(POINTER(model), &info, &err), err)) {
+    if (ok(env, ember_model_info_get(POINTER(model), &info, &err), &err)) {
         const jlong all[] = {(jlong)info.n_params, (jlong)info.file_size, info.n_vocab, info.n_ctx_train, info.n_embd, info.n_embd_out, info.n_layer, info.causal, info.has_chat_template, info.pooling};
         give(env, to, all, sizeof all / sizeof *all);
     }
@@ -260,7 +261,7 @@ FUNCTION(void, modelInfo)(JNIEnv *env, jclass self, jlong model, jlongArray to) 
             break; \
         } \
     } \
-    if (ok(env, status, err) && (result = (*env)->NewIntArray(env, (jsize)needed)) && needed) { \
+    if (ok(env, status, &err) && (result = (*env)->NewIntArray(env, (jsize)needed)) && needed) { \
         (*env)->SetIntArrayRegion(env, result, 0, (jsize)needed, (const jint *)tokens); \
     } \
     free(tokens)
@@ -289,7 +290,7 @@ FUNCTION(jlong, constraintNew)(JNIEnv *env, jclass self, jlong model, jint kind,
     default: status = ember_constraint_new_lark(POINTER(model), form.start, form.length, NULL, &made, &err);
     }
     free(form.start);
-    return ok(env, status, err) ? HANDLE(made) : 0;
+    return ok(env, status, &err) ? HANDLE(made) : 0;
 }
 
 FUNCTION(void, constraintFree)(JNIEnv *env, jclass self, jlong constraint) {
@@ -317,7 +318,7 @@ FUNCTION(jlong, contextNew)(JNIEnv *env, jclass self, jlong model, jlongArray op
     if (status == EMBER_OK) status = ember_context_new(POINTER(model), how, &context, &err);
     if (status == EMBER_OK) status = ember_context_set_cancel_token(context, POINTER(token), &err);
     ember_context_options_free(how);
-    if (ok(env, status, err)) return HANDLE(context);
+    if (ok(env, status, &err)) return HANDLE(context);
     ember_context_free(context);
     return 0;
 }
@@ -330,7 +331,7 @@ FUNCTION(void, contextFree)(JNIEnv *env, jclass self, jlong context) {
 FUNCTION(void, contextRewind)(JNIEnv *env, jclass self, jlong context, jint sequence, jint n) {
     ember_error *err = NULL;
     (void)self;
-    ok(env, ember_context_rewind(POINTER(context), (uint32_t)sequence, (uint32_t)n, &err), err);
+    ok(env, ember_context_rewind(POINTER(context), (uint32_t)sequence, (uint32_t)n, &err), &err);
 }
 
 /* Numbers: pooling, normalize, truncate, dimensions. `prompt` may be null. The vectors follow one another. */
@@ -370,7 +371,7 @@ FUNCTION(jfloatArray, embed)(JNIEnv *env, jclass self, jlong context, jobjectArr
             break;
         }
     }
-    if (ok(env, status, err)) {
+    if (ok(env, status, &err)) {
         if (needed > INT32_MAX) {
             (*env)->ThrowNew(env, memory_error_class, "the vectors are longer than an array can be");
         } else if ((result = (*env)->NewFloatArray(env, (jsize)needed)) && needed) {
@@ -458,7 +459,7 @@ FUNCTION(jlong, generatorNew)(JNIEnv *env, jclass self, jlong context, jbyteArra
     drop(&stops);
     free(said.start);
     free(ids);
-    return ok(env, status, err) ? HANDLE(generator) : 0;
+    return ok(env, status, &err) ? HANDLE(generator) : 0;
 }
 
 /* The text of an event; its token, log-probability and reason to end, and at the end what the generation did, go into `to`. */
@@ -469,10 +470,10 @@ FUNCTION(jbyteArray, generatorNext)(JNIEnv *env, jclass self, jlong generator, j
     ember_status status = ember_generator_next(POINTER(generator), &event, &err);
     jbyteArray text = NULL;
     (void)self;
-    if (!ok(env, status, err)) return NULL;
+    if (!ok(env, status, &err)) return NULL;
     text = bytes(env, event.text, event.text_len); /* before another call of the generator */
     err = NULL;
-    if (text && event.kind == EMBER_EVENT_END && !ok(env, ember_generator_usage(POINTER(generator), &did, &err), err)) return NULL;
+    if (text && event.kind == EMBER_EVENT_END && !ok(env, ember_generator_usage(POINTER(generator), &did, &err), &err)) return NULL;
     {
         const jlong all[] = {event.kind, (int32_t)event.token, bits(event.logprob), event.finish_reason, did.n_prompt, did.n_reused, did.n_generated, (jlong)did.prefill_ns, (jlong)did.decode_ns};
         give(env, to, all, sizeof all / sizeof *all);
@@ -493,7 +494,7 @@ FUNCTION(jlong, samplerNew)(JNIEnv *env, jclass self, jlongArray options) {
     (void)self;
     if (!numbers(env, options, n)) return 0;
     status = sampler(n, &made, &err);
-    if (ok(env, status, err)) return HANDLE(made);
+    if (ok(env, status, &err)) return HANDLE(made);
     ember_sampler_free(made);
     return 0;
 }
@@ -536,7 +537,7 @@ FUNCTION(jintArray, chatTokenize)(JNIEnv *env, jclass self, jlong model, jbyteAr
     if (status != EMBER_OK) {
         ember_chat_options_free(how);
         free(said.start);
-        ok(env, status, err);
+        ok(env, status, &err);
         return NULL;
     }
     TOKENS(ember_chat_tokenize(POINTER(model), said.start, said.length, how, tokens, capacity, &needed, &err));
@@ -577,7 +578,7 @@ FUNCTION(jlong, conversationNew)(JNIEnv *env, jclass self, jlong context, jbyteA
     drop(&stops);
     drop(&all);
     free(source.start);
-    return ok(env, status, err) ? HANDLE(made) : 0;
+    return ok(env, status, &err) ? HANDLE(made) : 0;
 }
 
 FUNCTION(void, conversationFree)(JNIEnv *env, jclass self, jlong conversation) {
@@ -593,7 +594,7 @@ FUNCTION(void, conversationBegin)(JNIEnv *env, jclass self, jlong conversation, 
     if (!take(env, text, &said)) return;
     status = ember_conversation_begin(POINTER(conversation), said.start, said.length, POINTER(sampler), &err);
     free(said.start);
-    ok(env, status, err);
+    ok(env, status, &err);
 }
 
 /* Text, name, id and reason of an event; its kind, index and reason to end go into `to`. */
@@ -603,7 +604,7 @@ FUNCTION(jobjectArray, conversationNext)(JNIEnv *env, jclass self, jlong convers
     ember_status status = ember_conversation_next(POINTER(conversation), &event, &err);
     jobjectArray texts;
     (void)self;
-    if (!ok(env, status, err)) return NULL;
+    if (!ok(env, status, &err)) return NULL;
     texts = (*env)->NewObjectArray(env, 4, bytes_class, NULL);
     if (!texts) return NULL;
     {
@@ -624,7 +625,7 @@ FUNCTION(jobjectArray, conversationNext)(JNIEnv *env, jclass self, jlong convers
 FUNCTION(void, conversationAbandon)(JNIEnv *env, jclass self, jlong conversation) {
     ember_error *err = NULL;
     (void)self;
-    ok(env, ember_conversation_abandon(POINTER(conversation), &err), err);
+    ok(env, ember_conversation_abandon(POINTER(conversation), &err), &err);
 }
 
 FUNCTION(void, conversationAdd)(JNIEnv *env, jclass self, jlong conversation, jbyteArray message) {
@@ -635,13 +636,13 @@ FUNCTION(void, conversationAdd)(JNIEnv *env, jclass self, jlong conversation, jb
     if (!take(env, message, &json)) return;
     status = ember_conversation_add(POINTER(conversation), json.start, json.length, &err);
     free(json.start);
-    ok(env, status, err);
+    ok(env, status, &err);
 }
 
 FUNCTION(void, conversationUndo)(JNIEnv *env, jclass self, jlong conversation) {
     ember_error *err = NULL;
     (void)self;
-    ok(env, ember_conversation_undo(POINTER(conversation), &err), err);
+    ok(env, ember_conversation_undo(POINTER(conversation), &err), &err);
 }
 
 /* What a function writes as bytes: it is called for their number, and again. */
@@ -653,7 +654,7 @@ static jbyteArray written(JNIEnv *env, jlong handle, ember_status (*write)(const
         ember_error *err = NULL;
         ember_status status = write(POINTER(handle), buffer, capacity, &needed, &err);
         if (status != EMBER_E_BUFFER_TOO_SMALL) {
-            if (ok(env, status, err)) result = bytes(env, buffer, needed);
+            if (ok(env, status, &err)) result = bytes(env, buffer, needed);
             break;
         }
         ember_error_free(err);
@@ -683,7 +684,7 @@ FUNCTION(void, conversationUsage)(JNIEnv *env, jclass self, jlong conversation, 
     ember_conversation_usage did = {.struct_size = sizeof did};
     ember_error *err = NULL;
     (void)self;
-    if (ok(env, ember_conversation_usage_get(POINTER(conversation), &did, &err), err)) {
+    if (ok(env, ember_conversation_usage_get(POINTER(conversation), &did, &err), &err)) {
         const jlong all[] = {did.n_prompt, did.n_reused, did.n_generated, did.n_thinking, did.n_dropped_turns, (jlong)did.prefill_ns, (jlong)did.decode_ns, did.finish_reason};
         give(env, to, all, sizeof all / sizeof *all);
     }

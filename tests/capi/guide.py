@@ -33,8 +33,8 @@ int main(void)
     ember_error *first_err = NULL;
     ember_model *model = NULL;
     ember_context *context = NULL;
-    must(ember_model_load("%s.gguf", EMBER_NUL_TERMINATED, NULL, &model, &first_err), first_err);
-    must(ember_context_new(model, NULL, &context, &first_err), first_err);
+    must(ember_model_load("%s.gguf", EMBER_NUL_TERMINATED, NULL, &model, &first_err), &first_err);
+    must(ember_context_new(model, NULL, &context, &first_err), &first_err);
     {
 %s
     }

@@ -53,11 +53,11 @@ enum { SHIFT_N_CTX = 32, SHIFT_N_TOKENS = 64, SHIFT_N_KEEP = 4, SHIFT_N_DROP = 1
 static const char *const FINISH[] = {"max_tokens", "eog", "stopped", "context_full", "stop_string", "cancelled"};
 
 /* Ends the program with Ember's sentence, unless there is none. */
-static void check(ember_status status, ember_error *err)
+static void check(ember_status status, ember_error **err)
 {
     if (status == EMBER_OK)
         return;
-    fprintf(stderr, "%s: %s\n", ember_status_name(status), ember_error_message(err));
+    fprintf(stderr, "%s: %s\n", ember_status_name(status), ember_error_message(*err));
     exit(1);
 }
 
@@ -107,17 +107,17 @@ static ember_sampler *make_sampler(const struct generation *g)
         printf("      \"sampler\": null,\n");
         return NULL;
     }
-    check(ember_sampler_new(g->seed, &sampler, &err), err);
+    check(ember_sampler_new(g->seed, &sampler, &err), &err);
     printf("      \"sampler\": {\"seed\": %u, \"stages\": [", g->seed);
     for (int i = 0; i < MAX_STAGES && g->stages[i].name != NULL; i++) {
         const struct stage *stage = &g->stages[i];
         printf("%s{\"stage\": \"%s\", \"value\": %g}", i == 0 ? "" : ", ", stage->name, stage->value);
         if (strcmp(stage->name, "top_k") == 0)
-            check(ember_sampler_add_top_k(sampler, (uint32_t)stage->value, &err), err);
+            check(ember_sampler_add_top_k(sampler, (uint32_t)stage->value, &err), &err);
         else if (strcmp(stage->name, "top_p") == 0)
-            check(ember_sampler_add_top_p(sampler, (float)stage->value, &err), err);
+            check(ember_sampler_add_top_p(sampler, (float)stage->value, &err), &err);
         else
-            check(ember_sampler_add_temperature(sampler, (float)stage->value, &err), err);
+            check(ember_sampler_add_temperature(sampler, (float)stage->value, &err), &err);
     }
     printf("]},\n");
     return sampler;
@@ -128,7 +128,7 @@ static void print_prompt_tokens(const ember_model *model, const char *prompt)
     ember_error *err = NULL;
     uint32_t tokens[MAX_TOKENS];
     size_t n = 0;
-    check(ember_model_tokenize(model, prompt, EMBER_NUL_TERMINATED, true, false, tokens, MAX_TOKENS, &n, &err), err);
+    check(ember_model_tokenize(model, prompt, EMBER_NUL_TERMINATED, true, false, tokens, MAX_TOKENS, &n, &err), &err);
     printf("      ");
     print_ids("prompt_tokens", tokens, n);
     printf(",\n");
@@ -156,15 +156,15 @@ static void run_generation(const ember_model *model, const struct generation *g)
     printf("],\n");
     ember_sampler *sampler = make_sampler(g);
 
-    check(ember_context_new(model, NULL, &context, &err), err);
-    check(ember_generate_options_new(&options, &err), err);
-    check(ember_generate_options_set_max_tokens(options, g->max_tokens, &err), err);
+    check(ember_context_new(model, NULL, &context, &err), &err);
+    check(ember_generate_options_new(&options, &err), &err);
+    check(ember_generate_options_set_max_tokens(options, g->max_tokens, &err), &err);
     if (g->stop != NULL)
-        check(ember_generate_options_add_stop(options, g->stop, EMBER_NUL_TERMINATED, &err), err);
-    check(ember_generator_new(context, g->prompt, EMBER_NUL_TERMINATED, options, sampler, &generator, &err), err);
+        check(ember_generate_options_add_stop(options, g->stop, EMBER_NUL_TERMINATED, &err), &err);
+    check(ember_generator_new(context, g->prompt, EMBER_NUL_TERMINATED, options, sampler, &generator, &err), &err);
     ember_event event = {.struct_size = sizeof event, .kind = EMBER_EVENT_TOKEN};
     while (event.kind != EMBER_EVENT_END) {
-        check(ember_generator_next(generator, &event, &err), err);
+        check(ember_generator_next(generator, &event, &err), &err);
         if (text_len + event.text_len > sizeof text) {
             fprintf(stderr, "%s: the text is too long\n", g->name);
             exit(1);
@@ -193,10 +193,10 @@ static void run_embeddings(const ember_model *model)
     ember_model_info info = {.struct_size = sizeof info};
     size_t n = 0;
     double cosine = 0;
-    check(ember_model_info_get(model, &info, &err), err);
-    check(ember_context_new(model, NULL, &context, &err), err);
+    check(ember_model_info_get(model, &info, &err), &err);
+    check(ember_context_new(model, NULL, &context, &err), &err);
     float *vectors = calloc(2 * (size_t)info.n_embd, sizeof *vectors);
-    check(ember_embed(context, TEXTS, NULL, 2, NULL, vectors, 2 * (size_t)info.n_embd, &n, &err), err);
+    check(ember_embed(context, TEXTS, NULL, 2, NULL, vectors, 2 * (size_t)info.n_embd, &n, &err), &err);
     printf("  \"embeddings\": {\n    \"texts\": [\n      ");
     print_string(TEXTS[0], strlen(TEXTS[0]));
     printf(",\n      ");
@@ -219,10 +219,10 @@ static void run_score(const ember_model *model)
     ember_token_score scores[MAX_TOKENS];
     ember_score_result result = {.struct_size = sizeof result};
     size_t n = 0;
-    check(ember_context_new(model, NULL, &context, &err), err);
+    check(ember_context_new(model, NULL, &context, &err), &err);
     check(ember_score(context, SCORE_PROMPT, EMBER_NUL_TERMINATED, SCORE_CONTINUATION, EMBER_NUL_TERMINATED, NULL, scores,
                       MAX_TOKENS, &n, &result, &err),
-          err);
+          &err);
     printf("  \"score\": {\n    ");
     print_text("prompt", SCORE_PROMPT);
     printf(",\n    ");
@@ -247,22 +247,22 @@ static void run_shift(void)
     uint32_t tokens[MAX_TOKENS];
     size_t n_tokens = 0;
     const size_t n_prompt = sizeof SHIFT_PROMPT / sizeof *SHIFT_PROMPT;
-    check(ember_model_load(SHIFT_MODEL, EMBER_NUL_TERMINATED, NULL, &model, &err), err);
-    check(ember_context_options_new(&context_options, &err), err);
-    check(ember_context_options_set_n_ctx(context_options, SHIFT_N_CTX, &err), err);
-    check(ember_context_new(model, context_options, &context, &err), err);
-    check(ember_generate_options_new(&options, &err), err);
-    check(ember_generate_options_set_max_tokens(options, SHIFT_N_TOKENS, &err), err);
-    check(ember_generate_options_set_shift(options, SHIFT_N_KEEP, SHIFT_N_DROP, &err), err);
-    check(ember_generator_new_tokens(context, SHIFT_PROMPT, n_prompt, options, NULL, &generator, &err), err);
+    check(ember_model_load(SHIFT_MODEL, EMBER_NUL_TERMINATED, NULL, &model, &err), &err);
+    check(ember_context_options_new(&context_options, &err), &err);
+    check(ember_context_options_set_n_ctx(context_options, SHIFT_N_CTX, &err), &err);
+    check(ember_context_new(model, context_options, &context, &err), &err);
+    check(ember_generate_options_new(&options, &err), &err);
+    check(ember_generate_options_set_max_tokens(options, SHIFT_N_TOKENS, &err), &err);
+    check(ember_generate_options_set_shift(options, SHIFT_N_KEEP, SHIFT_N_DROP, &err), &err);
+    check(ember_generator_new_tokens(context, SHIFT_PROMPT, n_prompt, options, NULL, &generator, &err), &err);
     ember_event event = {.struct_size = sizeof event, .kind = EMBER_EVENT_TOKEN};
     while (event.kind != EMBER_EVENT_END) {
-        check(ember_generator_next(generator, &event, &err), err);
+        check(ember_generator_next(generator, &event, &err), &err);
         if (event.kind == EMBER_EVENT_TOKEN)
             tokens[n_tokens++] = event.token;
     }
     ember_generate_result usage = {.struct_size = sizeof usage};
-    check(ember_generator_usage(generator, &usage, &err), err);
+    check(ember_generator_usage(generator, &usage, &err), &err);
     printf("  \"shift\": {\n    ");
     print_text("model", SHIFT_MODEL);
     printf(",\n    \"n_ctx\": %d,\n    ", SHIFT_N_CTX);
@@ -286,7 +286,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: %s MODEL\n", argv[0]);
         return 2;
     }
-    check(ember_model_load(argv[1], EMBER_NUL_TERMINATED, NULL, &model, &err), err);
+    check(ember_model_load(argv[1], EMBER_NUL_TERMINATED, NULL, &model, &err), &err);
     printf("{\n  ");
     print_text("model", argv[1]);
     printf(",\n  \"generate\": [\n");

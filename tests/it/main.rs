@@ -10,6 +10,7 @@ mod common;
 
 mod architecture;
 mod bundled_model;
+mod c_sources;
 mod cancel;
 mod chat_guard;
 mod chat_templates;

@@ -15,10 +15,10 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static void check(ember_status status, ember_error *err)
+static void check(ember_status status, ember_error **err)
 {
     if (status != EMBER_OK) {
-        fprintf(stderr, "%s\n", ember_error_message(err));
+        fprintf(stderr, "%s\n", ember_error_message(*err));
         exit(1);
     }
 }
@@ -38,17 +38,17 @@ static void stream(ember_context *context, uint32_t n)
     ember_event event = {.struct_size = sizeof event};
     ember_generate_result result = {.struct_size = sizeof result};
     uint64_t before = 0;
-    check(ember_context_rewind(context, 0, 0, &err), err);
-    check(ember_generate_options_new(&options, &err), err);
-    check(ember_generate_options_set_max_tokens(options, n, &err), err);
-    check(ember_generate_options_set_ignore_eog(options, true, &err), err);
-    check(ember_generator_new(context, "Once upon a time", EMBER_NUL_TERMINATED, options, NULL, &generator, &err), err);
+    check(ember_context_rewind(context, 0, 0, &err), &err);
+    check(ember_generate_options_new(&options, &err), &err);
+    check(ember_generate_options_set_max_tokens(options, n, &err), &err);
+    check(ember_generate_options_set_ignore_eog(options, true, &err), &err);
+    check(ember_generator_new(context, "Once upon a time", EMBER_NUL_TERMINATED, options, NULL, &generator, &err), &err);
     do {
         uint64_t start = now_ns();
-        check(ember_generator_next(generator, &event, &err), err);
+        check(ember_generator_next(generator, &event, &err), &err);
         memcpy(text, event.text, event.text_len < sizeof text ? event.text_len : sizeof text);
         uint64_t wall = now_ns() - start;
-        check(ember_generator_usage(generator, &result, &err), err);
+        check(ember_generator_usage(generator, &result, &err), &err);
         uint64_t library = result.decode_ns + result.prefill_ns - before;
         before += library;
         if (n_samples < MAX_SAMPLES) {
@@ -81,8 +81,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: %s MODEL TOKENS ROUNDS\n", argv[0]);
         return 2;
     }
-    check(ember_model_load(argv[1], EMBER_NUL_TERMINATED, NULL, &model, &err), err);
-    check(ember_context_new(model, NULL, &context, &err), err);
+    check(ember_model_load(argv[1], EMBER_NUL_TERMINATED, NULL, &model, &err), &err);
+    check(ember_context_new(model, NULL, &context, &err), &err);
     for (int i = 0; i < atoi(argv[3]); i++)
         stream(context, (uint32_t)atoi(argv[2]));
     printf("medians: %.0f ns/token-inside, %.0f ns/token-beside\n", median(inside), median(beside));

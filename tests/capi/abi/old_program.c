@@ -22,11 +22,11 @@ static void check(int ok, int line, const char *what)
 #define CHECK(condition) check((condition) ? 1 : 0, __LINE__, #condition)
 
 /* Ends the program with Ember's sentence, unless there is none. */
-static void must(ember_status status, ember_error *err)
+static void must(ember_status status, ember_error **err)
 {
     if (status == EMBER_OK)
         return;
-    printf("%s: %s\n", ember_status_name(status), ember_error_message(err));
+    printf("%s: %s\n", ember_status_name(status), ember_error_message(*err));
     exit(1);
 }
 
@@ -41,7 +41,7 @@ static void negotiate(const char *name, size_t known, filler fill, void *subject
     ember_error *err = NULL;
     memset(whole, POISON, known + SPARE);
     memcpy(whole, &known, word);
-    must(fill(subject, whole, &err), err);
+    must(fill(subject, whole, &err), &err);
     for (size_t size = 0; size <= known + SPARE; size += 4) {
         memset(other, POISON, known + SPARE);
         memcpy(other, &size, word);
@@ -51,7 +51,7 @@ static void negotiate(const char *name, size_t known, filler fill, void *subject
             CHECK(strstr(ember_error_message(err), "struct_size") != NULL);
             ember_error_free(err);
         } else {
-            must(status, err);
+            must(status, &err);
             /* The fields that both know are the same, bit by bit. */
             CHECK(memcmp(other + word, whole + word, (size < known ? size : known) - word) == 0);
         }
@@ -94,7 +94,7 @@ static ember_status next(void *subject, void *out, ember_error **err)
 
 static ember_status score(void *subject, void *out, ember_error **err)
 {
-    must(ember_context_rewind(subject, 0, 0, NULL), NULL);
+    must(ember_context_rewind(subject, 0, 0, err), err);
     return ember_score(subject, "The", 3, " sea", 4, NULL, NULL, 0, NULL, out, err);
 }
 
@@ -117,26 +117,26 @@ int main(int argc, char **argv)
     ember_generator *generator = NULL;
     if (argc != 2)
         return 2;
-    must(ember_model_load(argv[1], EMBER_NUL_TERMINATED, NULL, &model, &err), err);
-    must(ember_context_new(model, NULL, &context, &err), err);
-    must(ember_sampler_new(7, &sampler, &err), err);
-    must(ember_sampler_add_top_k(sampler, 40, &err), err);
-    must(ember_sampler_add_temperature(sampler, 0.8f, &err), err);
-    must(ember_generate_options_new(&options, &err), err);
-    must(ember_generate_options_set_max_tokens(options, 8, &err), err);
-    must(ember_generate_options_set_ignore_eog(options, true, &err), err);
-    must(ember_generate_options_set_n_top(options, 2, &err), err);
+    must(ember_model_load(argv[1], EMBER_NUL_TERMINATED, NULL, &model, &err), &err);
+    must(ember_context_new(model, NULL, &context, &err), &err);
+    must(ember_sampler_new(7, &sampler, &err), &err);
+    must(ember_sampler_add_top_k(sampler, 40, &err), &err);
+    must(ember_sampler_add_temperature(sampler, 0.8f, &err), &err);
+    must(ember_generate_options_new(&options, &err), &err);
+    must(ember_generate_options_set_max_tokens(options, 8, &err), &err);
+    must(ember_generate_options_set_ignore_eog(options, true, &err), &err);
+    must(ember_generate_options_set_n_top(options, 2, &err), &err);
 
     int n_tokens = 0;
     ember_generate_result result = {.struct_size = sizeof result, .finish_reason = EMBER_FINISH_NONE};
-    must(ember_generate(context, "The sea", EMBER_NUL_TERMINATED, options, sampler, count, &n_tokens, &result, &err), err);
+    must(ember_generate(context, "The sea", EMBER_NUL_TERMINATED, options, sampler, count, &n_tokens, &result, &err), &err);
     CHECK(n_tokens == 8 && result.n_generated == 8 && result.finish_reason == EMBER_FINISH_MAX_TOKENS);
 
-    must(ember_context_rewind(context, 0, 0, &err), err);
-    must(ember_generator_new(context, "The sea", EMBER_NUL_TERMINATED, options, sampler, &generator, &err), err);
+    must(ember_context_rewind(context, 0, 0, &err), &err);
+    must(ember_generator_new(context, "The sea", EMBER_NUL_TERMINATED, options, sampler, &generator, &err), &err);
     ember_event event = {.struct_size = sizeof event, .kind = EMBER_EVENT_TOKEN};
     for (n_tokens = 0; event.kind != EMBER_EVENT_END; n_tokens += event.kind == EMBER_EVENT_TOKEN) {
-        must(ember_generator_next(generator, &event, &err), err);
+        must(ember_generator_next(generator, &event, &err), &err);
         CHECK(event.struct_size == sizeof event);
         CHECK(event.kind != EMBER_EVENT_TOKEN || (event.n_tops == 2 && event.tops[0].logprob >= event.tops[1].logprob));
     }
