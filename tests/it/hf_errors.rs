@@ -161,14 +161,17 @@ fn tensors() {
     packed()
         .shape(&bias, &[n, n_out + 1])
         .refused(&format!("the tensor {bias:?} has shape [{n}, {}], expected [{n}, {n_out}]", n_out + 1));
-    let quantized =
-        "config.json: the key \"quantization_config\" is there, which is not supported; supported is";
+    let quantized = "config.json: the key \"quantization_config\" says that the weights are quantized";
+    let supported = "supported are folders in F32, F16 and BF16";
     llama()
         .set("quantization_config", json!({"quant_method": "mxfp4"}))
-        .refused(&format!("{quantized}: weights in F32, F16 and BF16"));
-    packed()
-        .set("quantization_config", json!({"quant_method": "fp8"}))
-        .refused(&format!("{quantized}: weights in F32, F16 and BF16, experts in MXFP4"));
+        .refused(&format!("{quantized} by \"mxfp4\"; {supported}, and GGUF files in every format"));
+    llama()
+        .set("quantization_config", json!({}))
+        .refused(&format!("{quantized}; {supported}, and GGUF files in every format"));
+    packed().set("quantization_config", json!({"quant_method": "fp8"})).refused(&format!(
+        "{quantized} by \"fp8\"; {supported}, with experts in MXFP4 too, and GGUF files in every format"
+    ));
 
     // Stored the other way round, without the prefix of the others, and in stacks.
     let gpt2 = || Folder::of("gpt2-untied");

@@ -204,8 +204,8 @@ fn unknown_variations_are_named() {
     unsupported(&format!("config.json: the model type \"opt\" is not supported; known are: {known}"));
     config("\"llama\"", "\"llama\", \"quantization_config\": {\"quant_method\": \"awq\"}");
     unsupported(
-        "config.json: the key \"quantization_config\" is there, which is not supported; supported is: weights in F32, \
-         F16 and BF16",
+        "config.json: the key \"quantization_config\" says that the weights are quantized by \"awq\"; supported are folders \
+         in F32, F16 and BF16, and GGUF files in every format",
     );
     config("\"llama\"", "\"llama\", \"hidden_act\": \"relu\"");
     unsupported(

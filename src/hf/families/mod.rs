@@ -130,12 +130,12 @@ pub fn find(config: &Config<'_>) -> Result<&'static Family> {
     let packs = family.names.iter().any(|names| names.iter().any(|(.., change)| change.is_of_mxfp4()));
     let method = config.object(&[QUANTIZATION])?.map(|object| object.str(&["quant_method"])).transpose()?;
     if config.has(QUANTIZATION) && !(packs && method.flatten() == Some("mxfp4")) {
-        let more = if packs { ", experts in MXFP4" } else { "" };
-        return Err(config.unsupported(
-            QUANTIZATION,
-            "there",
-            &format!("weights in F32, F16 and BF16{more}"),
-        ));
+        let by = method.flatten().map_or(String::new(), |name| format!(" by {}", quoted(name.as_bytes())));
+        let more = if packs { ", with experts in MXFP4 too" } else { "" };
+        return Err(Error::Unsupported(format!(
+            "config.json: the key \"{QUANTIZATION}\" says that the weights are quantized{by}; supported are folders in F32, F16 \
+             and BF16{more}, and GGUF files in every format"
+        )));
     }
     Ok(family)
 }
