@@ -999,8 +999,8 @@ ember_status ember_model_load_borrowed(
  *
  * - Threads: Any thread, also several at the same time.
  * - Errors: as ember_model_load for a file that cannot be read as a model at
- *   all; EMBER_E_UNSUPPORTED in a build without the features "chat" and "hf";
- *   EMBER_E_BUFFER_TOO_SMALL.
+ *   all, and for EMBER_ISA; EMBER_E_UNSUPPORTED in a build without the features
+ *   "chat" and "hf"; EMBER_E_BUFFER_TOO_SMALL.
  *
  * @return EMBER_OK, or the status of the error
  */
@@ -6202,7 +6202,7 @@ ember_status ember_conversation_next(
     struct ember_error **err);
 
 /**
- * Gives a reply that is under way up: it becomes no message. Without one the
+ * Gives up a reply that is under way: it becomes no message. Without one the
  * call does nothing.
  *
  * @param conversation the conversation; not NULL

@@ -49,6 +49,10 @@ pub fn run(args: &InspectArgs) -> Result<()> {
     describe(&path, &about, args.ctx_size)
 }
 
+fn tensors(n: &Value) -> String {
+    format!("{n} tensor{}", if n.as_u64() == Some(1) { "" } else { "s" })
+}
+
 fn describe(path: &Path, about: &Value, n_ctx: u32) -> Result<()> {
     let row = |name: &str, value: String| output::line(format_args!("{name:<14} {value}"));
     let number = |value: &Value| value.as_u64().unwrap_or_default();
@@ -59,17 +63,16 @@ fn describe(path: &Path, about: &Value, n_ctx: u32) -> Result<()> {
             row(name, output::shown(text))?;
         }
     }
-    row(
-        "size",
-        format!(
-            "{}, {} tensors, {}",
-            size(&about["file_size"]),
-            about["n_tensors"],
-            parameters(number(&about["n_params"]))
-        ),
-    )?;
+    // A folder that Ember refuses is not read as far as its tensors.
+    if about["n_tensors"].is_u64() {
+        let n = tensors(&about["n_tensors"]);
+        row(
+            "size",
+            format!("{}, {n}, {}", size(&about["file_size"]), parameters(number(&about["n_params"]))),
+        )?;
+    }
     for (name, sums) in about["types"].as_object().into_iter().flatten() {
-        row("", format!("{name}: {} tensors, {}", sums["tensors"], size(&sums["bytes"])))?;
+        row("", format!("{name}: {}, {}", tensors(&sums["tensors"]), size(&sums["bytes"])))?;
     }
     let template = if about["chat_template"] == true { "yes (--template prints it)" } else { "none" };
     row("chat template", template.into())?;

@@ -307,7 +307,7 @@ pub unsafe extern "C" fn ember_conversation_next(
     })
 }
 
-/// Gives a reply that is under way up: it becomes no message. Without one the call does nothing.
+/// Gives up a reply that is under way: it becomes no message. Without one the call does nothing.
 /// - @param conversation the conversation; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Threads: Any thread; one call at a time for `conversation`, a second gives EMBER_E_BUSY.

@@ -375,7 +375,7 @@ pub unsafe extern "C" fn ember_model_load_borrowed(
 /// - @param n_needed receives how many bytes there are, also with EMBER_E_BUFFER_TOO_SMALL; not NULL
 /// - @param err receives an error that the caller frees, or NULL on EMBER_OK; may be NULL
 /// - Threads: Any thread, also several at the same time.
-/// - Errors: as ember_model_load for a file that cannot be read as a model at all; EMBER_E_UNSUPPORTED in a build
+/// - Errors: as ember_model_load for a file that cannot be read as a model at all, and for EMBER_ISA; EMBER_E_UNSUPPORTED in a build
 ///   without the features "chat" and "hf"; EMBER_E_BUFFER_TOO_SMALL.
 /// - @return EMBER_OK, or the status of the error
 #[unsafe(no_mangle)]

@@ -37,7 +37,7 @@ mod with_json {
 
     /// A JSON object about the model at `path`: what kind it is, how large, all its keys, and whether it can be loaded.
     ///
-    /// Errors: those of reading the header.
+    /// Errors: those of reading the header; `InvalidArgument` for an environment variable EMBER_ISA that names no level.
     pub fn inspect(path: &Path) -> Result<String> {
         let gguf = match load::header(path) {
             #[cfg(feature = "hf")]
@@ -59,6 +59,8 @@ mod with_json {
                 object.insert("supported".into(), true.into());
                 object.insert("dimensions".into(), dimensions(model.info()));
             }
+            // A wrong EMBER_ISA: the model is not to blame.
+            Err(error @ Error::InvalidArgument(_)) => return Err(error),
             Err(error) => {
                 object.insert("supported".into(), false.into());
                 object.insert("reason".into(), error.to_string().into());

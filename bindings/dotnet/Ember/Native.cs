@@ -1792,7 +1792,7 @@ namespace Ember.Interop
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         public static extern Status ember_conversation_next(EmberHandle conversation, ref ember_chat_event @event, out IntPtr err);
 
-        /// <summary>Gives a reply that is under way up: it becomes no message. Without one the call does nothing.</summary>
+        /// <summary>Gives up a reply that is under way: it becomes no message. Without one the call does nothing.</summary>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         public static extern Status ember_conversation_abandon(EmberHandle conversation, out IntPtr err);
 
