@@ -129,7 +129,7 @@ def test_what_no_constraint_can_hold_to_is_refused(model, context):
         (ember.InvalidArgumentError, "repeat", lambda: Constraint.json_object(model, repeat=True)),
         (ember.InvalidArgumentError, "limit", lambda: Constraint.regex(model, "abc", limits=limits)),
         (ember.InvalidArgumentError, "a key of limits", lambda: Constraint.regex(model, "abc", limits={9: 2})),
-        (TypeError, "schema must be a mapping", lambda: Constraint.json_schema(model, ["x"])),
+        (TypeError, "schema must be a mapping or JSON text, got", lambda: Constraint.json_schema(model, ["x"])),
         (TypeError, "there is no option 'trigger'", lambda: Constraint.regex(model, "a", trigger="x")),
         (TypeError, "triggers must be", lambda: Constraint.regex(model, "a", triggers="x")),
         (TypeError, "constraint must be a Constraint", lambda: context.generate("Once", constraint="x")),

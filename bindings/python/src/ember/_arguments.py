@@ -161,5 +161,6 @@ def given(
     unknown = sorted(options.keys() - known.__annotations__.keys())
     if unknown:
         name = unknown[0]
-        raise TypeError(f"there is no option {name!r}" + (f": {others[name]}" if name in others else ""))
+        more = f": {others[name]}" if name in others else "; the options are " + ", ".join(sorted(known.__annotations__))
+        raise TypeError(f"there is no option {name!r}{more}")
     return {name: value for name, value in options.items() if value is not None}

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 from ._abi import ConstraintLimit
-from ._arguments import flag, given, instance, integers, json_of, mapping, member, text, text_arrays, texts, unsigned
+from ._arguments import flag, given, instance, integers, json_of, mapping, member, text, text_arrays, texts, unsigned, wrong_type
 from ._library import Handle, Single, call, lib
 from ._typing import Unpack
 from .chat import ChatOptions, chat_options
@@ -43,6 +43,13 @@ def _options(options: ConstraintOptions) -> Handle:
     return handle
 
 
+def _schema(schema: Any) -> dict[str, Any]:
+    if not isinstance(schema, Mapping):
+        pydantic = ", such as its model_json_schema()" if hasattr(schema, "model_json_schema") else ""
+        raise wrong_type("schema", f"a mapping or JSON text{pydantic}", schema)
+    return dict(schema)
+
+
 class Constraint(Single):
     """What a text has to follow, compiled for the tokens of a model: the option `constraint` of a generation, and a stage of a
     Sampler. It is made once and used by many generations of the model, on any number of threads. Ember refuses what it cannot
@@ -63,7 +70,7 @@ class Constraint(Single):
     ) -> Constraint:
         """JSON that a JSON Schema describes, given as a mapping or as its text. An UnsupportedError names what of it the library cannot
         hold to."""
-        raw = text("schema", schema if isinstance(schema, str) else json_of("schema", dict(mapping("schema", schema))))
+        raw = text("schema", schema if isinstance(schema, str) else json_of("schema", _schema(schema)))
         return cls._make(model, options, lib.ember_constraint_new_json_schema, raw, len(raw))
 
     @classmethod
