@@ -33,8 +33,8 @@ def pack(out, targets):
             files[f"{name}/bin/{ember.name}"] = ember.read_bytes()
             files.update({f"{name}/licenses/{file}": text for file, text in texts.items()})
             files[f"{name}/ember-program.cdx.json"] = bill
-        for page in ("README.md", "CHANGELOG.md"):
-            files[f"{name}/{page}"] = (ROOT / page).read_bytes()
+        files[f"{name}/README.md"] = (ROOT / "packaging/archive.md").read_bytes()
+        files[f"{name}/CHANGELOG.md"] = (ROOT / "CHANGELOG.md").read_bytes()
         if "windows" in target.name:
             write_zip(out / "c" / f"{name}.zip", files)
         else:

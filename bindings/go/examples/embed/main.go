@@ -15,7 +15,7 @@ import (
 
 func main() {
 	log.SetFlags(0)
-	path := flag.String("m", "../../examples/models/ember-tales.gguf", "GGUF `file`")
+	path := flag.String("m", "../../examples/models/ember-tales.gguf", "GGUF `file` or Hugging Face folder")
 	flag.Parse()
 	if flag.NArg() != 2 {
 		fmt.Fprintln(os.Stderr, "usage: embed -m MODEL TEXT TEXT")
