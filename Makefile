@@ -14,11 +14,10 @@ ARGS ?= $(if $(filter smollm2 stories15m gemma3,$(MODEL)),--temp 0,--temp 0.65)
 # What measures, and its options: see bench/README.md.
 PYTHON ?= python3
 export PYTHON
-# `make` runs whole suites, whose tests run real models: Ember is optimised in full for them, with assertions and checks of overflow, and
-# dependencies are those of `make lib`, compiled once. A plain `cargo test` of one module is built fast instead (see Cargo.toml and
-# CONTRIBUTING.md).
-EMBER_PROFILE := profile.release.package.ember-inference
-CHECKED := --release --config $(EMBER_PROFILE).debug-assertions=true --config $(EMBER_PROFILE).overflow-checks=true
+# `make` runs whole suites, whose tests run real models: the crate is optimised in full for them. A plain `cargo test` of one
+# module is built fast instead (see Cargo.toml and CONTRIBUTING.md).
+CARGO_PROFILE_TEST_OPT_LEVEL ?= 3
+export CARGO_PROFILE_TEST_OPT_LEVEL
 BENCH ?=
 # A libember.so that was built earlier, for test-capi to compare with.
 OLD ?=
@@ -180,13 +179,13 @@ built: ## the library and all tests, compiled side by side: each takes one core 
 	$(MAKE) -j2 lib test-programs
 
 test-programs:
-	$(CARGO) test $(CHECKED) --no-run
+	$(CARGO) test --no-run
 
 tools: ## says in a second what the tests need and this machine lacks (scripts/setup.sh install installs it)
 	@scripts/setup.sh check
 
 test-rust: models
-	$(CARGO) test $(CHECKED)
+	$(CARGO) test
 
 test-capi: lib examples build/bin/cancel build/bin/engine build/bin/perplexity build/bin/drafts build/bin/sampling build/bin/soak models
 	tests/capi/header.sh
@@ -292,7 +291,7 @@ test-cinstall: lib ## what `cargo cinstall` installs, against what `make install
 	tests/packaging/cinstall.sh $(TARGET_DIR)/release
 
 test-minimal: ## the smallest build: runs a model, and names the feature that something needs
-	$(CARGO) test $(CHECKED) --no-default-features --test minimal
+	$(CARGO) test --no-default-features --test minimal
 
 test-i686: ## the tests on 32-bit x86 (needs a C compiler for it)
 	scripts/test-i686.sh
@@ -301,7 +300,7 @@ test-wasm: ## the tests on WebAssembly, under Node.js
 	scripts/test-wasm.sh
 
 test-isa: ## the tests of whole models, once for each instruction set that this machine has
-	scripts/test-isa.sh $(CHECKED)
+	scripts/test-isa.sh
 
 loom: ## the thread pool's gate and tasks under a model checker: every order of their steps
 	$(CARGO) test --manifest-path tests/threads/Cargo.toml --features loom every_order
@@ -388,7 +387,7 @@ rounds: build/lib/$(SHARED) ## the memory of a process after rounds of a thousan
 	build/bin/rounds examples/models/ember-tales.gguf 1000 5
 
 alloc-failure: ## every allocation fails in its turn, of loading the bundled model too, which takes some minutes
-	$(CARGO) test $(CHECKED) --test alloc_failure -- --ignored --show-output
+	$(CARGO) test --test alloc_failure -- --ignored --show-output
 
 clean: ## removes everything that was built
 	$(CARGO) clean
