@@ -62,12 +62,15 @@ cross_linker() {
     command -v "$1" || { echo "$0: there is no $1; please install lld" >&2; return 1; }
 }
 
-# cross_licenses FOLDER TARGET: the licences of all code that is in the library, and the bill of materials.
+# cross_licenses FOLDER TARGET [OPTION…]: the licences of all code that is in the library, and the bill of materials. OPTION are those of
+# scripts/third-party.py.
 cross_licenses() {
-    mkdir -p "$1"
-    cp LICENSE LICENSE-APACHE LICENSE-MIT "$1"
+    local folder=$1 target=$2
+    shift 2
+    mkdir -p "$folder"
+    cp LICENSE LICENSE-APACHE LICENSE-MIT "$folder"
     # shellcheck disable=SC2086 # several options in one
-    python3 scripts/third-party.py "$1" --target "$2" ${FEATURES:-}
+    python3 scripts/third-party.py "$folder" --target "$target" "$@" ${FEATURES:-}
 }
 
 # cross_program TARGET LIBDIR OUT COMMAND…: builds the command-line program for the target by a command of cargo's (`build`, say), links

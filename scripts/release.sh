@@ -100,7 +100,19 @@ case $target in
     rm "$out/functions"
     ;;
 esac
-cross_licenses "$out/licenses" "$triple"
+# What unwinds the stack when a panic is caught; Apple's systems have it.
+runtime=()
+case $target in
+*-linux-* | *-gnullvm)
+    zig_folder=$("$tools/bin/python3" -c "import ziglang; print(ziglang.__path__[0])")
+    runtime=(--runtime "LLVM-libunwind" "zig-$("$tools/bin/python3" -m ziglang version)" "Apache-2.0 WITH LLVM-exception"
+        "$zig_folder/lib/libunwind/LICENSE.TXT")
+    ;;
+x86_64-windows-gnu)
+    runtime=(--runtime libgcc "$("${link[0]}" -dumpfullversion)" "GPL-3.0-or-later WITH GCC-exception-3.1" -)
+    ;;
+esac
+cross_licenses "$out/licenses" "$triple" "${runtime[@]}"
 mv "$out/licenses/ember.cdx.json" "$out"
 if [ -n "$program" ]; then
     mkdir "$out/program"

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """What other authors' code is in the library: their licences, and a bill of materials.
 
-    scripts/third-party.py FOLDER [--target TRIPLE] [--program] [CARGO-OPTION…]
+    scripts/third-party.py FOLDER [--target TRIPLE] [--program] [--runtime NAME VERSION LICENCE FILE] [CARGO-OPTION…]
 
 With --program the same of the command-line program, in THIRD-PARTY-LICENSES-PROGRAM.txt and ember-program.cdx.json. Writes THIRD-PARTY-LICENSES.txt and ember.cdx.json (CycloneDX 1.5) into FOLDER. Both say what `cargo metadata` says of
 the crates that the library is built from, with the features that CARGO-OPTION chooses, without using the network; the
-texts of the licences are those in the crates' packages. The same sources give the same bytes.
+texts of the licences are those in the crates' packages. --runtime names what the linker puts into the library beside them, with the
+file of its licence, or - for none. The same sources give the same bytes.
 """
 
 import argparse
@@ -113,6 +114,7 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--target", help="what the library is built for; default: this machine")
     parser.add_argument("--program", action="store_true", help="of the command-line program, not of the library")
+    parser.add_argument("--runtime", nargs=4, action="append", default=[], metavar=("NAME", "VERSION", "LICENCE", "FILE"))
     args, options = parser.parse_known_args()
     what, where, mark = ("program", ROOT / "cli", "-PROGRAM") if args.program else ("library", ROOT, "")
     rust = compiler()
@@ -141,16 +143,30 @@ def main():
         "scope": "required",
         "externalReferences": [{"type": "vcs", "url": "https://github.com/rust-lang/rust"}],
     }
+    runtimes = [
+        {
+            "type": "library",
+            "bom-ref": f"{name}@{version}",
+            "name": name,
+            "version": version,
+            "licenses": [{"expression": licence}],
+            "scope": "required",
+        }
+        for name, version, licence, _ in args.runtime
+    ]
     ember, _ = found[root]
     main_component = component(ember, True, None) | {"bom-ref": reference(ember)}
     main_component["properties"] = [{"name": "ember:target", "value": target}]
     components = [component(p, inside, checksums[p["name"], p["version"]]) for p, inside in others]
-    components += [component(p, inside, None) for name, (p, inside) in found.items() if not p["source"] and name != root] + [std]
+    components += [component(p, inside, None) for name, (p, inside) in found.items() if not p["source"] and name != root]
+    components += [std, *runtimes]
     dependencies = [
         {"ref": reference(found[name][0]), "dependsOn": sorted(reference(found[d][0]) for d in edges[name])}
         for name in sorted(found, key=lambda name: reference(found[name][0]))
     ]
-    dependencies[[d["ref"] for d in dependencies].index(reference(ember))]["dependsOn"].append(std["bom-ref"])
+    dependencies[[d["ref"] for d in dependencies].index(reference(ember))]["dependsOn"] += [
+        entry["bom-ref"] for entry in (std, *runtimes)
+    ]
     content = json.dumps([main_component, components, dependencies], sort_keys=True)
     bill = {
         "bomFormat": "CycloneDX",
@@ -180,6 +196,7 @@ def main():
         f"The {what} contains code of these packages, each used under a licence that its authors offer.",
         f"Target: {target}. The Rust standard library {rust['release']} (MIT OR Apache-2.0,",
         "https://github.com/rust-lang/rust) is part of it too.",
+        *(f"So is {name} {version} ({licence})." for name, version, licence, _ in args.runtime),
         "",
     ]
     lines += [
@@ -191,6 +208,9 @@ def main():
     for text, owners in sorted(by_text.items(), key=lambda item: [(p["name"], n) for p, n in item[1]]):
         names = ", ".join(f"{p['name']} {p['version']} ({name})" for p, name in owners)
         lines += ["", "=" * 100, names, "=" * 100, "", text]
+    for name, version, _, file in args.runtime:
+        if file != "-":
+            lines += ["", "=" * 100, f"{name} {version}", "=" * 100, "", pathlib.Path(file).read_text(encoding="utf-8").strip()]
     (args.folder / f"THIRD-PARTY-LICENSES{mark}.txt").write_text("\n".join(lines) + "\n")
 
 
