@@ -21,6 +21,7 @@ PROGRAM = """#include <stdio.h>
 
 #include "ember.h"
 
+%(prelude)s
 int main(void)
 {
     ember_error *err = NULL;
@@ -42,6 +43,10 @@ int main(void)
     return failed;
 }
 """
+# What ends a program with the error's sentence, for blocks that use it.
+PRELUDE = re.search(
+    r"^```c prelude\n(.*?)^```$", (ROOT / "docs/guides/errors.md").read_text(encoding="utf-8"), re.M | re.S
+).group(1)
 # The functions that blocks of C show, what is special first: the model that they are for, and what tells that they did it.
 PARTS = {
     "ember_chat_options_set_tools": ("tools.gguf", "ember_conversation_free(chat);\n        ember_chat_options_free(options);"),
@@ -173,7 +178,8 @@ def main(folder: str, pages: list[str]) -> None:
                 if parts[0] == "ember_chat_options_set_tools" and block.count("\n") >= 20:
                     refuse(page, block, "the streamed chat with a tool has 20 lines or more")
                 model, show = PARTS[parts[0]]
-                program = PROGRAM % {"model": model, "block": block, "show": show}
+                prelude = PRELUDE if "must(" in block else ""
+                program = PROGRAM % {"model": model, "block": block, "show": show, "prelude": prelude}
                 (pathlib.Path(folder) / f"{parts[0]}.c").write_text(program, encoding="utf-8")
             elif language != "c":
                 refuse(page, block, f"a block of {language or 'no language'}")
