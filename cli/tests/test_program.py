@@ -258,6 +258,20 @@ class OtherTest(unittest.TestCase):
             self.assertRegex(printed, r"(?m)^supported +no: .*architecture")
             self.assertNotIn("\x1b", printed)
 
+            quantized = pathlib.Path(folder) / "quantized"
+            quantized.mkdir()
+            config = {"model_type": "qwen3", "quantization_config": {"quant_method": "awq"}}
+            (quantized / "config.json").write_text(json.dumps(config))
+            printed = ember("inspect", str(quantized)).stdout
+            self.assertRegex(printed, r"(?m)^supported +no: .*quantized by .awq.")
+            self.assertNotIn("null", printed)
+
+    def test_a_wrong_variable_is_no_fault_of_the_model(self):
+        done = subprocess.run([EMBER, "inspect", SMOLLM2], env={**os.environ, "EMBER_ISA": "sse9"}, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn('EMBER_ISA is "sse9"', done.stderr)
+        self.assertNotIn("supported ", done.stdout)
+
     def test_files_are_quantized(self):
         with tempfile.TemporaryDirectory() as folder:
             f16, q4 = f"{folder}/f16.gguf", f"{folder}/q4.gguf"
